@@ -31,7 +31,8 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_), denied_(*trie_, dfa_, stacks_, steps_),
       masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
       completion_(dfa_, stacks_, steps_, limits), initial_(start()), steps_to_collect_(trie_->thresholds().steps_to_collect),
-      threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)), node_threshold_(COLLECTED_NODES) {
+      step_budget_(budget(1, 0)), threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)),
+      node_threshold_(COLLECTED_NODES) {
   watch_memory(0);
 }
 

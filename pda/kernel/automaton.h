@@ -35,7 +35,7 @@ class Automaton {
   [[nodiscard]] std::unique_lock<Mutex> lock() {
     std::unique_lock locked(mutex_, std::try_to_lock);
     if (!locked) wait(locked);
-    holder_forks_ = host.forks;
+    holder_forks_.store(host.forks, std::memory_order_relaxed);  // read where the mutex cannot be had: no order with it is needed
     return locked;
   }
   // The same for a call that looks at the tables: they may be lost.
@@ -109,7 +109,9 @@ class Automaton {
   struct Run {
     Automaton& automaton;
     std::unique_lock<Mutex> locked;
-    Run(Automaton& a, u64 steps, u64 bytes) : automaton(a), locked(a.lock_tables()) { a.work().begin(a.budget(steps, bytes)); }
+    Run(Automaton& a, u64 steps, u64 bytes) : automaton(a), locked(a.lock_tables()) {
+      a.work().begin(steps == 1 && bytes == 0 ? a.step_budget_ : a.budget(steps, bytes));
+    }
     Run(const Run&) = delete;
     ~Run() {
       void* const paused = automaton.work().end();
@@ -141,6 +143,7 @@ class Automaton {
   StackId initial_ = NO_STACK;
   std::vector<MatcherSlot> slots_;
   u32 operations_ = 0, steps_to_collect_;
+  const u64 step_budget_;  // of one step, which is what most calls are
   u64 threshold_, state_threshold_, node_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
   bool overfull_ = false, released_ = false;  // matchers hold more than the limit; some matcher ended since that was found
   bool lost_ = false;  // there was no memory to copy the tables that matchers hold: the old ones are gone, the new ones are not complete

@@ -179,10 +179,11 @@ class GrowingArray {
   void clear() { size_ = 0; }
 
  private:
+  static constexpr std::size_t FIRST_BYTES = 1024;  // PERF: growing from 64 bytes took 3 % of the first steps
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
   void grow(std::size_t count) {
-    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, std::size_t{16}}));
+    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, FIRST_BYTES / sizeof(T)}));
   }
   void swap(GrowingArray& other) noexcept {
     std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_);

@@ -170,14 +170,14 @@ void Matcher::fill_by_trial(u32* row) const {
     if (state & TERMINATED) return;
     const TrieNode* nodes = trie().nodes();
     std::vector<StackId> path(trie().max_token_bytes() + 1u, configuration(state));
-    for (u32 at = 1; at < trie().node_count();) {
+    for (NodeId at{1}; at < trie().node_count();) {
       const StackId before = path[nodes[at].depth - 1u];
-      for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
+      for (i32 token = nodes[at].token; token >= 0; token = trie().next_duplicate(token))
         if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK)
           set(static_cast<u32>(token));
       automaton_->set_position(read, nodes[at].depth);
       path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
-      at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
+      at = path[nodes[at].depth] == NO_STACK ? trie().after(at) : NodeId(at + 1);
     }
   });
 }

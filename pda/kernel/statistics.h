@@ -10,10 +10,10 @@ struct Statistics {
   u64 masks = 0, state_masks = 0, reclaims = 0;
   // Walks: of all, those by tables of children, from many nodes at once and along runs of bytes, with sets and without.
   u64 walks = 0, walked_nodes = 0, wide_walks = 0, set_walks = 0, set_runs = 0, node_runs = 0, set_masks = 0, spent_sets = 0;
-  // Class loops: of all, those of each kind; where none was found; and those below a heavy node.
+  // Class loops: of all, those of each kind; where none was found; and those below a node with a large subtree.
   u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, leaving_chains = 0;
   u64 absorbing = 0, guarded_absorbing = 0, excluded = 0;
-  u64 closed = 0, bounded_closed = 0, lasting = 0, heavy_loops = 0, heavy_walks = 0;
+  u64 closed = 0, bounded_closed = 0, lasting = 0, large_loops = 0, large_walks = 0;
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0;
   // Guards.
   u64 refusals = 0, refuted = 0, unverified = 0, held_trials = 0, counted_texts = 0, searches = 0;
@@ -47,8 +47,8 @@ inline constexpr struct {
     {"closed", &Statistics::closed},
     {"bounded_closed", &Statistics::bounded_closed},
     {"lasting", &Statistics::lasting},
-    {"heavy_loops", &Statistics::heavy_loops},
-    {"heavy_walks", &Statistics::heavy_walks},
+    {"large_loops", &Statistics::large_loops},
+    {"large_walks", &Statistics::large_walks},
     {"own_masks", &Statistics::own_masks},
     {"guarded_state_masks", &Statistics::guarded_state_masks},
     {"saturated", &Statistics::saturated},

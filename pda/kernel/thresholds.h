@@ -8,7 +8,7 @@ namespace stackmask {
 
 struct Thresholds {
   // The vocabulary.
-  u32 heavy_nodes = 8192;  // nodes of the trie below a heavy one: the tokens there are taken by classes
+  u32 large_subtree = 8192;  // nodes of the trie from which a subtree is large: the tokens there are taken by classes
   u32 wide_children = 12;  // children from which a node of the trie has a table of them
   u32 set_tokens = 256;  // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
@@ -26,6 +26,7 @@ struct Thresholds {
   // RuleDfa.
   u32 dense_bytes = 24;  // live bytes from which a state is dense
   u32 lookups = 48;  // of bytes in a dense state, from which on it has a table
+  u32 partly_closed_items = 64;  // items that a byte leads to, from which on only those are closed that are not closed already
   // Stacks.
   u32 bundled_tokens = 8;  // regions that began in so many tokens are the smallest bundle
   // Lowering.
@@ -48,7 +49,7 @@ inline constexpr struct {
   const char* name;
   u32 Thresholds::* value;
 } THRESHOLDS[] = {
-    {"heavy_nodes", &Thresholds::heavy_nodes},
+    {"large_subtree", &Thresholds::large_subtree},
     {"wide_children", &Thresholds::wide_children},
     {"set_tokens", &Thresholds::set_tokens},
     {"trimmed_characters", &Thresholds::trimmed_characters},
@@ -64,6 +65,7 @@ inline constexpr struct {
     {"tried_nodes", &Thresholds::tried_nodes},
     {"dense_bytes", &Thresholds::dense_bytes},
     {"lookups", &Thresholds::lookups},
+    {"partly_closed_items", &Thresholds::partly_closed_items},
     {"bundled_tokens", &Thresholds::bundled_tokens},
     {"unrolled_states", &Thresholds::unrolled_states},
     {"shared_states", &Thresholds::shared_states},

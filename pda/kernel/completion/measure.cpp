@@ -139,16 +139,16 @@ class Measure {
   void index() {
     states_ = static_cast<u32>(nfa_.states.size());
     // A seed of left recursion is a separate state, which only an EDGE_SET leads to.
-    std::vector<u32> register_of(states_, 0);
+    std::vector<RegisterId> register_of(states_, ZERO_REGISTER);
     for (const NfaStateId s : nfa_.each_state())
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
-        if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].data;
+        if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].reg();
     std::vector<std::pair<NfaStateId, Back>> edges;
-    auto lead = [&](u32 source, u32 body, u32 reg, NfaStateId target, RuleId call, u8 weight, u8 kind) {
+    auto lead = [&](u32 source, u32 body, RegisterId reg, NfaStateId target, RuleId call, u8 weight, u8 kind) {
       if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
       else entrances_.push_back({source, call, weight, kind, {target, reg}});
     };
-    auto read = [&](u32 source, NfaStateId from, u32 body, u32 reg, const Edge& edge) {
+    auto read = [&](u32 source, NfaStateId from, u32 body, RegisterId reg, const Edge& edge) {
       if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
       else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.callee(), 0, kind_of(from, edge));
       else if (edge.kind == EDGE_DEFAULT)
@@ -162,7 +162,7 @@ class Measure {
         const Edge& edge = nfa_.edges[e];
         read(s, s, body, register_of[s], edge);
         if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || edge.kind == EDGE_SET)
-          lead(s, body, edge.kind == EDGE_SET ? edge.data : register_of[s], edge.target, NONE, 0, 0);
+          lead(s, body, edge.kind == EDGE_SET ? edge.reg() : register_of[s], edge.target, NONE, 0, 0);
         if (edge.kind != EDGE_CALL) continue;
         if (nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
         else wanted[edge.callee()] = 1;
@@ -177,7 +177,7 @@ class Measure {
       }
       if (!wanted[r]) continue;
       closure.begin();
-      closure.add(nfa_.rules[r].start, 0);
+      closure.add(nfa_.rules[r].start, ZERO_REGISTER);
       closure.run();
       for (const Item& item : closure.result)
         for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)

@@ -60,7 +60,7 @@ class Rewriter {
       work.pop_back();
       deadline_.check();
       closure.begin();
-      closure.add(nfa_.rules[r].start, 0);
+      closure.add(nfa_.rules[r].start, ZERO_REGISTER);
       closure.run();
       left_[r].clear();
       bool nullable = nfa_.rules[r].nullable;
@@ -231,7 +231,7 @@ class Rewriter {
         if (nfa_.rules[r].is_region() && component.size() > 1)
           throw BadGrammar("left recursion of several rules through a LIMIT or a TEMPERATURE");
         closure.begin();
-        closure.add(nfa_.rules[r].start, 0);
+        closure.add(nfa_.rules[r].start, ZERO_REGISTER);
         closure.run();
         for (const Item& item : closure.result)
           if (item.state != nfa_.rules[r].final) seeds.push_back({item, r});
@@ -245,6 +245,13 @@ class Rewriter {
         each_edge(s, [&](u32 e) {
           if (nfa_.edges[e].kind == EDGE_CALL) called[nfa_.edges[e].callee()] = 1;
         });
+      bool counts = false;
+      for (const RuleId r : component) counts |= nfa_.rules[r].counts;
+      // Rules that do not count may be inlined into a body that does: its count goes on through them.
+      auto set = [&](NfaStateId from, NfaStateId to, RegisterId reg) {
+        if (counts) nfa_.add_edge(from, EDGE_SET, to, reg);
+        else nfa_.add_edge(from, EDGE_EPSILON, to);
+      };
       struct Redefinition {
         RuleId rule;
         NfaStateId start, final;
@@ -262,14 +269,14 @@ class Rewriter {
         const NfaStateId start = nfa_.add_state(a);
         for (const Seed& seed : seeds) {
           const NfaStateId entry = nfa_.add_state(a);
-          nfa_.add_edge(start, EDGE_SET, entry, seed.item.reg);
+          set(start, entry, seed.item.reg);
           std::vector<u32> list;
           each_edge(seed.item.state, [&](u32 e) { list.push_back(e); });
           for (const u32 e : list) {
             const Edge edge = nfa_.edges[e];
             if (edge.kind == EDGE_CALL && inside[edge.callee()]) {
               if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
-              nfa_.add_edge(at(nfa_.rules[edge.callee()].final), EDGE_SET, at(edge.target), seed.item.reg);
+              set(at(nfa_.rules[edge.callee()].final), at(edge.target), seed.item.reg);
             } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL ||
                        edge.kind == EDGE_NON_ASCII) {
               // That a call may read nothing is already in the closure: the states behind it are seeds themselves.
@@ -286,8 +293,6 @@ class Rewriter {
         redefinitions.push_back({a, start, end});
         check_states();
       }
-      bool counts = false;
-      for (const RuleId r : component) counts |= nfa_.rules[r].counts;
       for (const auto& [rule, start, final] : redefinitions) {
         nfa_.rules[rule].start = start;
         nfa_.rules[rule].final = final;

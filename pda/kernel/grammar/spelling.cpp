@@ -32,6 +32,16 @@ void Spelling::byte(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
   if (hi > 0x7F) nfa_->states[from].partial_non_ascii = true;
 }
 
+void Spelling::text(std::string_view text, NfaStateId from, NfaStateId to) {
+  for (std::size_t i = 0; i < text.size(); i++) {
+    const NfaStateId next = i + 1 == text.size() ? to : state();
+    const u8 byte = static_cast<u8>(text[i]);
+    nfa_->add_edge(from, EDGE_BYTE, next, 0, byte, byte);
+    if (byte > 0x7F) nfa_->states[from].partial_non_ascii = true;
+    from = next;
+  }
+}
+
 // One code point out of the ranges, as bytes.
 void Spelling::chars(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count, i32 encoding) {
   describe_non_ascii(from, to, ranges, count);

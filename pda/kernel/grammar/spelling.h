@@ -5,21 +5,23 @@
 
 namespace stackmask {
 
-// A base class of the lowering: it adds edges, and asks for the states between them.
+// A base class of those that write NFAs: it adds edges, and asks for the states between them.
 class Spelling {
- protected:
-  ~Spelling() = default;
-  Nfa* nfa_ = nullptr;
+ public:
   virtual NfaStateId state() = 0;
 
   void byte(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
+  void text(std::string_view text, NfaStateId from, NfaStateId to);  // its bytes
   // One code point out of `count / 2` ranges, in order.
   void chars(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count, i32 encoding);
   // The last `kind` bytes of characters, the first of them lo..hi and the others any.
   NfaStateId tail(NfaStateId to, i32 kind, i32 lo, i32 hi);
-  // After states are gone.
-  void forget_spelled() { tails_.clear(), escapes_.clear(); }
-  std::size_t spelled_bytes() const { return tails_.bytes() + escapes_.bytes(); }
+
+ protected:
+  ~Spelling() = default;
+  Nfa* nfa_ = nullptr;
+  void forget_shared_states() { tails_.clear(), escapes_.clear(); }  // after states are gone
+  std::size_t shared_states_bytes() const { return tails_.bytes() + escapes_.bytes(); }
 
  private:
   Map64 tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding

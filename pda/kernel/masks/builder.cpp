@@ -13,11 +13,11 @@ void StateMaskBuilder::clear() {
   hits.clear(), seeds_.clear(), large_.clear();
 }
 
-void StateMaskBuilder::build(u32 list, StateId state, bool under_guards) {
+void StateMaskBuilder::build(ListId list, StateId state, bool under_guards) {
   clear();
   guarded = under_guards;
-  const u32 first = lists[list][0];
-  index = lists[list].size() == 1 && (first == 0 || trie.heavy(first)) ? trie.classes(first) : nullptr;
+  const NodeId first = lists[list][0];
+  index = lists[list].size() == 1 && (first == TokenTrie::ROOT || trie.large(first)) ? trie.classes(first) : nullptr;
   if (!index || !take_class_loop(*this, state)) {
     clear();
     walk_nodes(list, state);
@@ -25,32 +25,32 @@ void StateMaskBuilder::build(u32 list, StateId state, bool under_guards) {
   while (!large_.empty()) {
     const auto [node, target] = large_.back();
     large_.pop_back();
-    statistics.heavy_walks++;
+    statistics.large_walks++;
     nested.push_back(masks.get(lists.intern({&node, 1}), target, guarded));
   }
   finish();
 }
 
-void StateMaskBuilder::walk_nodes(u32 list, StateId state) {
+void StateMaskBuilder::walk_nodes(ListId list, StateId state) {
   dfa.build(state);
   const std::size_t count = lists[list].size();
-  const bool at_root = lists[list][0] == 0;
+  const bool at_root = lists[list][0] == TokenTrie::ROOT;
   const bool many = count >= trie.thresholds().many_nodes || at_root;
   const bool together = !guarded && many && (dfa[state].flags & STATE_BYTES) && !dfa.dense(state);
   const NodeSet* set = together ? lists.set(list) : nullptr;
-  if (set && (at_root || !set->heavy) && walk_set(set, state)) {
+  if (set && (at_root || !set->large) && walk_set(set, state)) {
     walk_seeds();
     return;
   }
   for (std::size_t i = 0; i < count; i++) {
-    const u32 node = lists[list][i];
-    if (!index && trie.heavy(node) && (dfa[state].flags & STATE_BYTES)) large_.push_back({node, state});
+    const NodeId node = lists[list][i];
+    if (!index && trie.large(node) && (dfa[state].flags & STATE_BYTES)) large_.push_back({node, state});
     else walk(node, state);
   }
 }
 
-void StateMaskBuilder::add_tokens(u32 node) {
-  for (i32 token = trie.nodes()[node].token; token >= 0; token = trie.same(token)) tokens.push_back(token);
+void StateMaskBuilder::add_tokens(NodeId node) {
+  for (i32 token = trie.nodes()[node].token; token >= 0; token = trie.next_duplicate(token)) tokens.push_back(token);
 }
 
 void StateMaskBuilder::take_bitmask(const std::shared_ptr<const LoopMask>& mask) { dense = masks.hold(mask); }
@@ -62,11 +62,11 @@ void StateMaskBuilder::each_move(StateId state, F take) {
   for (u32 c = 0; c < dfa[state].call_count; c++) take(dfa.call(state, c));
 }
 
-void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, StateId state, const NodeList* shared) {
+void StateMaskBuilder::go_on_at(const std::vector<NodeId>& nodes, StateId state, const NodeList* shared) {
   const bool leaves = !guarded && (dfa[state].flags & STATE_LEAVES), reads = dfa[state].flags & STATE_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
   dfa.work().spend(4 + nodes.size() / 4);
-  const u32 list = shared ? lists.id(shared) : lists.intern(nodes);
+  const ListId list = shared ? lists.id(shared) : lists.intern(nodes);
   if (leaves) each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
   if (reads) nested.push_back(masks.get(list, state, guarded));
 }
@@ -74,11 +74,11 @@ void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, StateId state, co
 void StateMaskBuilder::leave_at(StateId state, const NodeList& nodes) {
   if (nodes.nodes.empty()) return;
   dfa.work().spend(4 + nodes.nodes.size() / 4);
-  const u32 list = lists.id(&nodes);
+  const ListId list = lists.id(&nodes);
   each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
 }
 
-void StateMaskBuilder::record_guarded(u32 node, StateId state) {
+void StateMaskBuilder::record_guarded(NodeId node, StateId state) {
   const u8 flags = dfa[state].flags;
   if (flags & STATE_LEAVES) hits.push_back({state, node});
   if (counts.scope_may_run_out(state)) {
@@ -95,7 +95,7 @@ void StateMaskBuilder::gather_moves() {
   if (hits.empty()) return;
   dfa.work().spend(hits.size());
   Scratch<std::pair<StateId, u32>> states;  // (state, where its nodes end)
-  Scratch<u32> by_state;                    // nodes, those of one state together
+  Scratch<NodeId> by_state;                 // nodes, those of one state together
   group_hits(states, by_state);
   Scratch<Call> targets;
   Scratch<std::pair<u32, u32>> made;  // (place in targets, place in states)
@@ -107,7 +107,7 @@ void StateMaskBuilder::gather_moves() {
     });
   }
   std::sort(made.begin(), made.end());
-  Scratch<u32> nodes;
+  Scratch<NodeId> nodes;
   for (std::size_t i = 0; i < made.size();) {
     const u32 which = made[i].first;
     nodes.clear();
@@ -121,7 +121,7 @@ void StateMaskBuilder::gather_moves() {
   hits.clear();
 }
 
-void StateMaskBuilder::group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<u32>& by_state) {
+void StateMaskBuilder::group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<NodeId>& by_state) {
   Scratch<u32> groups, order;  // each hit's state as a place in `states`; these places in the order of the states
   Map64 places;                // of many states; takes memory only then
   u32 here = 0;                // hits of one state mostly come one after the other

@@ -24,13 +24,13 @@ class StateMasks;
 struct StackMove {
   RuleId rule;
   StateId back;    // to return to
-  u32 nodes;       // a node list
+  ListId nodes;
   bool distinct;
 };
 
 // A node of the trie from which a state has few texts to its end; state DEAD: a scope that may run out of values.
 struct ScarceNode {
-  u32 node;
+  NodeId node;
   StateId state;
   u32 texts;
 };
@@ -50,45 +50,45 @@ struct MaskContext {
 class StateMaskBuilder : public MaskContext {
  public:
   explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {}
-  void build(u32 nodes, StateId state, bool guarded);
+  void build(ListId nodes, StateId state, bool guarded);
 
   // The mask.
   const u32* dense = nullptr;      // a bitmask of the vocabulary's, or own
   std::vector<u32> own;            // an own bitmask, where the tokens are many
   std::vector<i32> tokens, excluded;
   std::vector<StackMove> moves;
-  std::vector<u32> nested;
+  std::vector<StateMaskId> nested;
   std::vector<ScarceNode> scarce;  // where guarded
 
   // For class loops.
   bool guarded = false;              // leaves of the trie, and nodes where few values remain, matter
   const ClassIndex* index = nullptr;  // of the node where the mask begins, if there is only one
-  std::vector<std::pair<StateId, u32>> hits;  // (state, node) where a state ends or calls
+  std::vector<std::pair<StateId, NodeId>> hits;  // (state, node) where a state ends or calls
   std::vector<StateId> path;             // states by depth
   void clear();
   void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
-  void add_tokens(u32 node);         // those that end there
-  void walk_child(u32 child, StateId state);
+  void add_tokens(NodeId node);      // those that end there
+  void walk_child(NodeId child, StateId state);
   // Continues in `state` at these sorted nodes: adds its moves, and its tokens below them. `shared`: the list of exactly these nodes.
-  void go_on_at(const std::vector<u32>& nodes, StateId state, const NodeList* shared = nullptr);
+  void go_on_at(const std::vector<NodeId>& nodes, StateId state, const NodeList* shared = nullptr);
   // Adds the moves of a state that leaves, which is reached at these nodes.
   void leave_at(StateId state, const NodeList& nodes);
   // Under guards: the nodes where a state ends, and those where it does not but few texts lead to its end.
-  void record_guarded(u32 node, StateId state);
+  void record_guarded(NodeId node, StateId state);
 
  private:
-  std::vector<std::pair<u32, StateId>> seeds_;  // (node, state) to walk from
-  std::vector<std::pair<u32, StateId>> large_;  // (node, state) of large subtrees, to continue at
-  void walk_nodes(u32 nodes, StateId state);
-  void walk(u32 node, StateId state);
+  std::vector<std::pair<NodeId, StateId>> seeds_;  // (node, state) to walk from
+  std::vector<std::pair<NodeId, StateId>> large_;  // (node, state) of large subtrees, to continue at
+  void walk_nodes(ListId nodes, StateId state);
+  void walk(NodeId node, StateId state);
   void walk_seeds();
-  void walk_byte_run(u32 node, StateId state);
+  void walk_byte_run(NodeId node, StateId state);
   bool walk_set(const NodeSet* set, StateId state);
   template <class F>
   void each_move(StateId state, F take);
   void finish();
   void gather_moves();
-  void group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<u32>& by_state);
+  void group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<NodeId>& by_state);
 };
 
 }  // namespace stackmask

@@ -9,8 +9,11 @@ namespace stackmask {
 namespace {
 constexpr u32 FIRST_SPACE_EXIT = 256;  // smaller exits are bytes, see classes.h
 constexpr u64 LASTING_UNKNOWN = ~0ull;
+// Items of a state, with more of which fewer states are looked at for closed classes.
+// PERF: seven patterns of keys that match anywhere make too many states, of 129 items each: to see that took half of a step of 34 ms.
+constexpr std::size_t FEW_CLOSED = 32;
 constexpr std::size_t MOST_LASTING = 4;     // items of a state that are tried
-constexpr std::size_t MOST_AHEAD = 32;      // states until there is such an item
+constexpr u32 MOST_AHEAD = 32;              // states until there is such an item
 constexpr std::size_t MOST_REACHED = 4096;  // states of the NFA that are looked at
 
 // What is to come of a character behind a byte: as many bytes, or those behind a first byte that not all may follow (RFC 3629).
@@ -129,9 +132,9 @@ bool ClassLoops::reads_outside(StateId state, u64 inside) const {
 // A byte run as the counters show it. Several repetitions may count in step: the blanks before a comma and those before a brace.
 ByteRun ClassLoops::counted_run(StateId state) const {
   ByteRun run;
-  Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
+  Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, some of its bytes)
   AsciiSet other;
-  u32 reg_of = NONE;
+  RegisterId reg_of = NONE;
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
     if (nfa_state.body == NONE) {
@@ -147,20 +150,26 @@ ByteRun ClassLoops::counted_run(StateId state) const {
     if (done >= COUNT_DEEP || done < head.minimum || done >= head.maximum || reg.further) return {};
     if (reg_of != NONE && (item.reg != reg_of || run.left != head.maximum - done)) return {};
     reg_of = item.reg, run.left = head.maximum - done;
-    auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == nfa_state.body; });
-    if (body == bodies.end()) bodies.push_back({nfa_state.body, {}}), body = bodies.end() - 1;
+    if (bodies.empty() || bodies.back().first != nfa_state.body) bodies.push_back({nfa_state.body, {}});
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       if (nfa_.edges[e].kind != EDGE_BYTE) continue;
       if (nfa_.edges[e].hi > 127) return {};
-      body->second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
+      bodies.back().second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
     }
   }
   if (bodies.empty()) return {};
-  run.bytes = bodies[0].second;
+  // PERF: by a search for each item, 10,000 objects of an enum, each with blanks of its own, took a third of their first mask.
+  std::stable_sort(bodies.begin(), bodies.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < bodies.size();) {
+    AsciiSet bytes;
+    const u32 head = bodies[i].first;
+    for (; i < bodies.size() && bodies[i].first == head; i++)
+      bytes.words[0] |= bodies[i].second.words[0], bytes.words[1] |= bodies[i].second.words[1];
+    if (head == bodies[0].first) run.bytes = bytes;
+    else if (bytes != run.bytes) return {};
+  }
   run.inside = signature_inside(run.bytes);
   if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return {};
-  for (const auto& body : bodies)
-    if (body.second != run.bytes) return {};
   return run;
 }
 
@@ -207,33 +216,27 @@ void ClassLoops::live_exits(StateId state, u64 inside, std::vector<u32>& exits) 
     if (after_exit(state, exit) != DEAD) exits.push_back(exit);
 }
 
-// The classes that lead from the state only to states that read all of them again and neither end nor call. Unanchored patterns and "any
-// key but these" have such states.
-ClosedClasses ClassLoops::closed_classes(StateId state) {
-  if (state < closed_.size() && closed_[state].known) return closed_[state];
-  u64 inside = class_loop(state).live;
-  Scratch<StateId> seen;
-  // A class is dropped if it leads to a state outside such a set, as the backslash does; then the search begins again.
-  auto closed = [&](StateId at) {
-    if (at == DEAD) return false;
-    dfa_.build(at);
-    if (!dfa_.dense(at) || (dfa_[at].flags & STATE_LEAVES)) return false;
-    // Inside a character, such as an escape of JSON, the next byte begins no new one; but characters are what is counted.
-    return std::ranges::none_of(dfa_.items(at), [&](const Item& item) { return nfa_.states[item.state].inside_character; });
-  };
+// Drops classes until texts of the others lead from the state only to states that keep them all, and lists these. A class that leads to a
+// state where `enter` finds none is dropped, as the backslash is; then the search begins again. enter(state) gives the state that stands for
+// it, DEAD for none. narrow(state, classes) drops the classes that the state does not keep, and says whether to follow those that are left.
+template <class Enter, class Narrow>
+u64 ClassLoops::close_under(u64 inside, StateId first, u32 most, std::vector<StateId>& seen, Enter enter, Narrow narrow) {
   for (bool again = true; again && inside;) {
     again = false;
-    seen.assign(1, state);
+    seen.assign(1, first);
     auto reach = [&](StateId target, u64 classes) {
-      if (!closed(target)) inside &= ~classes, again = true;
-      else if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
+      const StateId entered = enter(target);
+      if (entered == DEAD) inside &= ~classes, again = true;
+      else if (std::find(seen.begin(), seen.end(), entered) == seen.end()) seen.push_back(entered);
     };
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
       const StateId at = seen[i];
       dfa_.work().spend(20ull + dfa_[at].range_count);
-      if (seen.size() > closed_states_) inside = 0;
-      again = (inside & ~class_loop(at).live) != 0;
-      inside &= class_loop(at).live;
+      if (seen.size() > most) inside = 0;
+      const u64 before = inside;
+      const bool follow = narrow(at, inside);
+      again = inside != before;
+      if (!follow) continue;
       for (u32 r = 0; r < dfa_[at].range_count; r++) {
         const Range range = dfa_.range(at, r);
         u64 classes = 0;
@@ -244,6 +247,26 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
       if (inside & SIG_SPACE) reach(non_ascii_target(at, true), SIG_SPACE);
     }
   }
+  return inside;
+}
+
+// The classes that lead from the state only to states that read all of them again and neither end nor call. Unanchored patterns and "any
+// key but these" have such states.
+ClosedClasses ClassLoops::closed_classes(StateId state) {
+  if (state < closed_.size() && closed_[state].known) return closed_[state];
+  Scratch<StateId> seen;
+  auto enter = [&](StateId at) -> StateId {
+    if (at == DEAD) return DEAD;
+    dfa_.build(at);
+    if (!dfa_.dense(at) || (dfa_[at].flags & STATE_LEAVES)) return DEAD;
+    // Inside a character, such as an escape of JSON, the next byte begins no new one; but characters are what is counted.
+    return std::ranges::any_of(dfa_.items(at), [&](const Item& item) { return nfa_.states[item.state].inside_character; }) ? DEAD : at;
+  };
+  auto narrow = [&](StateId at, u64& classes) {
+    classes = seen.size() * dfa_.items(at).size() > closed_states_ * FEW_CLOSED ? 0 : classes & class_loop(at).live;
+    return true;
+  };
+  const u64 inside = close_under(class_loop(state).live, state, closed_states_, seen, enter, narrow);
   ClosedClasses found;
   found.known = true;
   found.inside = inside;
@@ -356,34 +379,14 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   if (!counts(item)) {
     inside = back_to_itself(item);
   } else if (may_count_freely()) {
-    inside = class_loop(one).live;
     Scratch<StateId> seen;
-    for (bool again = true; again && inside;) {
-      again = false;
-      seen.assign(1, one);
-      auto reach = [&](StateId target, u64 classes) {
-        if (target == DEAD) inside &= ~classes, again = true;
-        else if (const StateId far = counters_.saturated(target); std::find(seen.begin(), seen.end(), far) == seen.end())
-          seen.push_back(far);
-      };
-      for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
-        const StateId at = seen[i];
-        dfa_.work().spend(20ull + dfa_[at].range_count);
-        if (seen.size() > MOST_AHEAD) inside = 0;
-        const u64 lasting = lasting_of(at, inside), all = lasting & inside ? lasting : class_loop(at).live;
-        again = (inside & ~all) != 0;
-        inside &= all;
-        if (again || (lasting & inside)) continue;
-        for (u32 r = 0; r < dfa_[at].range_count; r++) {
-          const Range range = dfa_.range(at, r);
-          u64 classes = 0;
-          for (u32 b = range.lo; b <= range.hi && b < 128; b++) classes |= signature_of_ascii(static_cast<u8>(b)) & inside;
-          if (classes) reach(dfa_.range_target(at, r), classes);
-        }
-        if (inside & SIG_NON_ASCII) reach(non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
-        if (inside & SIG_SPACE) reach(non_ascii_target(at, true), SIG_SPACE);
-      }
-    }
+    auto enter = [&](StateId at) -> StateId { return at == DEAD ? at : counters_.saturated(at); };
+    auto narrow = [&](StateId at, u64& classes) {
+      const u64 before = classes, lasting = lasting_of(at, classes) & classes;
+      classes &= lasting ? lasting : class_loop(at).live;
+      return classes == before && !lasting;  // texts of lasting classes keep the item
+    };
+    inside = close_under(class_loop(one).live, one, MOST_AHEAD, seen, enter, narrow);
   }
   if (lasting_.size() <= one) lasting_.resize(dfa_.size(), LASTING_UNKNOWN);
   lasting_[one] = inside;

@@ -79,6 +79,8 @@ class ClassLoops {
   Interner stays_of_;  // classes and states of the NFA
   std::vector<LastingItem> stays_;  // by these
   const ByteRun& find_byte_run(StateId state);
+  template <class Enter, class Narrow>
+  u64 close_under(u64 inside, StateId first, u32 most, std::vector<StateId>& seen, Enter enter, Narrow narrow);
   u64 classes_of_item(const Item& item);
   LastingItem stays(std::span<const u32> nfa_states, u64 inside);
   ByteRun counted_run(StateId state) const;      // without a look at its successors

@@ -48,7 +48,7 @@ class MaskComposer {
     if (begins_value_ || stacks_.guarded(configuration_)) denied_.find_zeros(configuration_, begins_value_, denied);
     // State masks with a bitmask first: they are copied, the others added.
     for (const bool dense : {true, false})
-      for (const u32 id : used_)
+      for (const StateMaskId id : used_)
         if ((state_masks_[id].dense != nullptr) == dense) key.push_back(id);
     key.push_back(NONE);
     key.insert(key.end(), token_sets_.begin(), token_sets_.end());
@@ -63,19 +63,20 @@ class MaskComposer {
     StackId below;
     bool passed;  // through a guard: its scope has then seen more values than its state records
     bool sole;  // it is the only stack, and is left
-    u32 reached;  // the nodes at which it was reached, NONE for those in `all`
-    u32 waiting;  // the nodes at which it is still to be visited, NONE for none
+    ListId reached;  // the nodes at which it was reached, NONE for those in `all`
+    ListId waiting;  // the nodes at which it is still to be visited, NONE for none
     u32 more;  // index into more_waiting_: further lists of such nodes, NONE if it never had any
     u32 all;  // index into all_nodes_
   };
   struct Visit {
-    u32 nodes;
+    ListId nodes;
     StateId state;
     StackId below;
     bool passed;
   };
   struct Reached {
-    u32 place, nodes;
+    u32 place;
+    ListId nodes;
   };
   TokenMasks& masks_;
   const TokenTrie& trie_;
@@ -94,35 +95,37 @@ class MaskComposer {
   Scratch<Place> places_;
   ListIndex place_of_;
   std::vector<ReachedNodes> all_nodes_;
-  std::vector<std::vector<u32>> more_waiting_;  // lists in a row, no node twice
+  std::vector<std::vector<NodeId>> more_waiting_;  // lists in a row, no node twice
   Scratch<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
   std::optional<CoveredTokens> covered_;  // by used_[0, added_), once many nodes were looked at
   Map64 narrowed_;  // by list
-  Scratch<u32> used_, token_sets_;  // the mask: state masks, sets of tokens read by id
+  Scratch<StateMaskId> used_;  // the mask's state masks
+  Scratch<u32> token_sets_;  // ... and sets of tokens read by id
   bool begins_value_ = false;  // a token enters a value that must differ
-  Scratch<u32> unverified_, refuted_;  // trie nodes, see denied_tokens.h
-  Scratch<u32> left_;  // nodes at which the state of a sole stack is left
-  Scratch<std::pair<u32, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
+  Scratch<NodeId> unverified_, refuted_;  // trie nodes, see denied_tokens.h
+  Scratch<NodeId> left_;  // nodes at which the state of a sole stack is left
+  Scratch<std::pair<NodeId, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
   Scratch<u32> bits_;
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false;
   // Used by go_on(), leave() and take(); kept to reuse their memory.
   Scratch<Reached> entering_, leavings_;
-  Scratch<u32> kept_, seen_, open_, fresh_;
+  Scratch<StateMaskId> open_;
+  Scratch<NodeId> kept_, seen_, fresh_;
 
   // The mask so far, as bits.
   const u32* bits() {
     dfa_.work().spend((1 + used_.size()) * (1 + trie_.words() / 32));
     bits_.resize(trie_.words());
     bool first = true;
-    for (const u32 id : used_) masks_.add(state_masks_[id], std::exchange(first, false), bits_.data());
+    for (const StateMaskId id : used_) masks_.add(state_masks_[id], std::exchange(first, false), bits_.data());
     return bits_.data();
   }
 
-  std::size_t nodes_below(std::span<const u32> nodes) const {
+  std::size_t nodes_below(std::span<const NodeId> nodes) const {
     std::size_t count = 0;
-    for (const u32 node : nodes) count += trie_.nodes()[node].skip();
+    for (const NodeId node : nodes) count += trie_.nodes()[node].skip();
     return count;
   }
 
@@ -148,7 +151,7 @@ class MaskComposer {
   }
 
   // The list of the nodes that are new to a place, NONE if there are none.
-  u32 reach(u32 id, u32 nodes) {
+  ListId reach(u32 id, ListId nodes) {
     Place& at = places_[id];
     if (at.all == NONE) {
       if (at.reached == nodes) return NONE;
@@ -156,14 +159,14 @@ class MaskComposer {
       at.all = static_cast<u32>(all_nodes_.size());
       all_nodes_.emplace_back(lists_[at.reached]);
     }
-    const std::span<const u32> added = lists_[nodes];
+    const std::span<const NodeId> added = lists_[nodes];
     all_nodes_[at.all].add(added, trie_.node_count(), dfa_.work(), fresh_);
     if (fresh_.empty()) return NONE;
     return fresh_.size() == added.size() ? nodes : lists_.intern(fresh_);
   }
 
   // The nodes at which the place was neither visited before nor waits to be.
-  void visit(u32 id, u32 nodes) {
+  void visit(u32 id, ListId nodes) {
     Place& at = places_[id];
     if (at.waiting == NONE) {
       at.waiting = nodes;
@@ -174,43 +177,43 @@ class MaskComposer {
       at.more = static_cast<u32>(more_waiting_.size());
       more_waiting_.emplace_back();
     }
-    const std::span<const u32> added = lists_[nodes];
+    const std::span<const NodeId> added = lists_[nodes];
     dfa_.work().spend(2 + added.size() / 4);
     more_waiting_[at.more].insert(more_waiting_[at.more].end(), added.begin(), added.end());
   }
 
   // Takes the list of all nodes at which a place waits to be visited.
-  u32 waiting(Place& place) {
-    const u32 nodes = std::exchange(place.waiting, NONE);
+  ListId waiting(Place& place) {
+    const ListId nodes = std::exchange(place.waiting, NONE);
     if (place.more == NONE || more_waiting_[place.more].empty()) return nodes;
-    std::vector<u32>& all = more_waiting_[place.more];
-    const std::span<const u32> first = lists_[nodes];
+    std::vector<NodeId>& all = more_waiting_[place.more];
+    const std::span<const NodeId> first = lists_[nodes];
     all.insert(all.end(), first.begin(), first.end());
-    const u32 id = lists_.intern_unsorted(all, dfa_.work());
+    const ListId id = lists_.intern_unsorted(all, dfa_.work());
     all.clear();
     return id;
   }
 
   // A list without some of the nodes below which everything is allowed. The result is kept, because most lists occur above many stacks.
-  u32 narrowed(u32 nodes) {
+  ListId narrowed(ListId nodes) {
     if (!tells_covered(nodes)) return nodes;
-    if (const u32* found = narrowed_.find(nodes)) return *found;
-    const u32 left = uncovered(nodes);
+    if (const u32* found = narrowed_.find(nodes)) return ListId(*found);
+    const ListId left = uncovered(nodes);
     narrowed_.insert(nodes, left);
     return left;
   }
 
   // Once many nodes were looked at, nodes whose tokens are all allowed already are skipped. Not in grammars with guards, which must know
   // each way to a node, also guards that a token itself enters: another way to the node may be the one that completes a seen value.
-  bool tells_covered(u32 nodes) {
+  bool tells_covered(ListId nodes) {
     if (dfa_.nfa().any_distinct) return false;
     looked_at_ += lists_[nodes].size();
     return looked_at_ >= trie_.thresholds().covered_nodes;
   }
 
   // The nodes with a token below them that is not allowed yet, NONE if there are none.
-  u32 uncovered(u32 nodes) {
-    const std::span<const u32> list = lists_[nodes];
+  ListId uncovered(ListId nodes) {
+    const std::span<const NodeId> list = lists_[nodes];
     dfa_.work().spend(2 + list.size());
     if (!covered_) covered_.emplace(masks_.uncovered_tokens());
     for (; added_ < used_.size(); added_++) {
@@ -219,7 +222,7 @@ class MaskComposer {
       covered_->add(state_masks_, mask);
     }
     fresh_.clear();
-    for (const u32 node : list)
+    for (const NodeId node : list)
       if (!covered_->covers(node)) fresh_.push_back(node);
     if (fresh_.size() == list.size()) return nodes;
     statistics_.covered++;
@@ -230,7 +233,7 @@ class MaskComposer {
   // [true ends a seen value. So does the scope of a value in the token.
   void take(std::size_t v) {
     Place& place = places_[visits_[v]];
-    const u32 nodes = waiting(place);
+    const ListId nodes = waiting(place);
     const Visit at{tells_covered(nodes) ? uncovered(nodes) : nodes, place.state, place.below, place.passed};
     if (at.nodes == NONE) return;
     dfa_.work().at_dfa_state(at.state);
@@ -242,7 +245,7 @@ class MaskComposer {
     const bool watched = guarded_ || (at.passed && few_left) || below_watches();
     open_.assign(1, state_masks_.get(at.nodes, at.state, watched));
     while (!open_.empty()) {
-      const u32 id = open_.back();
+      const StateMaskId id = open_.back();
       open_.pop_back();
       const StateMask mask = state_masks_[id];  // a copy: more may be made below
       dfa_.work().spend(4ull + (mask.moves.end - mask.moves.begin) + (mask.scarce.end - mask.scarce.begin) / 4);
@@ -269,7 +272,7 @@ class MaskComposer {
       const ScarceNode scarce = state_masks_.scarce_node(i);
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
         // Refuted if as many seen values begin like this as there are ways to continue.
-        const auto found = std::lower_bound(spelled_.begin(), spelled_.end(), std::pair<u32, u32>{scarce.node, 0});
+        const auto found = std::lower_bound(spelled_.begin(), spelled_.end(), std::pair<NodeId, u32>{scarce.node, 0});
         if (found == spelled_.end() || found->first != scarce.node || found->second < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
           if (texts == found->second) refuted_.push_back(scarce.node);
@@ -291,7 +294,7 @@ class MaskComposer {
   }
 
   // Continues in `state` at a set of trie nodes, and in the rules that it calls before reading anything.
-  void go_on(u32 nodes, StateId state, StackId below, bool passed) {
+  void go_on(ListId nodes, StateId state, StackId below, bool passed) {
     entering_.clear();
     enter(nodes, state, below, passed);
     while (!entering_.empty()) {
@@ -309,17 +312,18 @@ class MaskComposer {
     }
   }
 
-  void enter(u32 nodes, StateId state, StackId below, bool passed) {
+  void enter(ListId nodes, StateId state, StackId below, bool passed) {
     const u8 flags = dfa_[state].flags;
     if (!(flags & (STATE_BYTES | STATE_CALLS))) return;
-    const u32 id = place(state, below, passed, false), fresh = reach(id, nodes);
+    const u32 id = place(state, below, passed, false);
+    const ListId fresh = reach(id, nodes);
     if (fresh == NONE) return;
     if (flags & STATE_BYTES) visit(id, fresh);
     if (flags & STATE_CALLS) entering_.push_back({id, fresh});
   }
 
   // Continues in the states below an ended state, through guards that let the value pass.
-  void leave(u32 from_nodes, StackId from_below, bool from_passed, bool sole) {
+  void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
     leavings_.clear();
     pop(from_nodes, from_below, from_passed, sole);
     while (!leavings_.empty()) {
@@ -338,15 +342,15 @@ class MaskComposer {
     }
   }
 
-  void pop(u32 nodes, StackId below, bool passed, bool sole) {
+  void pop(ListId nodes, StackId below, bool passed, bool sole) {
     const u32 id = place(NONE, below, passed, sole);
-    if (const u32 fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
+    if (const ListId fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
   }
 
   // Passes a guard, at the nodes that do not complete a value which it has seen.
   void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
     const StateId back = dfa_.guard_back(popped.state);
-    u32 nodes = at.nodes;
+    ListId nodes = at.nodes;
     if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
       add_nodes(nodes, unverified_);
     } else if (dfa_.seen_any(back)) {
@@ -365,7 +369,7 @@ class MaskComposer {
 
   // A token that ends here leaves its value unfinished. All completions of this value may be seen values, for example
   // after the last member of an object. The state masks record this for the states inside a rule.
-  void go_on_in_caller(u32 nodes, StateId state, StackId below, bool passed) {
+  void go_on_in_caller(ListId nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
     if (watched && few_texts(state)) add_nodes(nodes, unverified_);
     go_on(nodes, state, below, passed);
@@ -385,8 +389,8 @@ class MaskComposer {
     return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
   }
 
-  void add_nodes(u32 list, std::vector<u32>& nodes) const {
-    const std::span<const u32> added = lists_[list];
+  void add_nodes(ListId list, std::vector<NodeId>& nodes) const {
+    const std::span<const NodeId> added = lists_[list];
     dfa_.work().spend(added.size());
     nodes.insert(nodes.end(), added.begin(), added.end());
   }
@@ -406,14 +410,20 @@ const CoveredTokens& TokenMasks::uncovered_tokens() {
   return *uncovered_tokens_;
 }
 
-u32 TokenMasks::mask(StackId configuration) {
-  if (!stacks_.guarded(configuration)) configuration = coarse_.of(configuration);
-  if (const u32* found = ids_.find(configuration)) return *found;
-  statistics_.masks++;
-  Scratch<u32> key;
-  MaskComposer(*this, configuration).compose(key);
-  const u32 id = masks_.intern(key.data(), key.size());
-  ids_.insert(configuration, id);
+MaskId TokenMasks::mask(StackId configuration) {
+  if (const u32* found = ids_.find(configuration)) return MaskId(*found);
+  const StackId coarse = stacks_.guarded(configuration) ? configuration : coarse_.of(configuration);
+  MaskId id;
+  if (const u32* found = coarse == configuration ? nullptr : ids_.find(coarse)) {
+    id = MaskId(*found);
+  } else {
+    statistics_.masks++;
+    Scratch<u32> key;
+    MaskComposer(*this, coarse).compose(key);
+    id = MaskId(masks_.intern(key.data(), key.size()));
+    ids_.insert(coarse, id);
+  }
+  if (coarse != configuration) ids_.insert(configuration, id);
   return id;
 }
 

@@ -20,7 +20,8 @@ class CoveredTokens {
  public:
   // `alphabet`: the classes of characters that texts can have, as a signature.
   CoveredTokens(const TokenTrie& trie, u64 alphabet)
-      : trie_(trie), order_(trie.order()), words_(trie.classes(0)->loop_mask(alphabet, NONE)->words), bits_(order_.tokens / 64 + 1, ~0ull) {
+      : trie_(trie), order_(trie.order()), words_(trie.classes(TokenTrie::ROOT)->loop_mask(alphabet, NONE)->words),
+        bits_(order_.tokens / 64 + 1, ~0ull) {
     for (u32 w = 0; w < words_.size(); w++) {
       for (u32 rest = words_[w]; rest; rest &= rest - 1) {
         const u32 place = order_.place[w * 32 + static_cast<u32>(std::countr_zero(rest))];
@@ -45,8 +46,8 @@ class CoveredTokens {
   }
 
   // All tokens below the node are covered.
-  bool covers(u32 node) const {
-    const u32 begin = order_.before[node + 1], end = order_.before[node + trie_.nodes()[node].skip()];
+  bool covers(NodeId node) const {
+    const u32 begin = order_.before[node + 1], end = order_.before[trie_.after(node)];
     if (begin == end) return true;
     const u64 from = ~0ull << (begin & 63), to = ~0ull >> (63 - ((end - 1) & 63));
     const u32 first = begin >> 6, last = (end - 1) >> 6;

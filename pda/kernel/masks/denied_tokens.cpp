@@ -6,7 +6,7 @@ namespace stackmask {
 
 // Strings without escapes are compared as text, down the trie; all
 // other values by their canonical spelling.
-void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen_nodes) {
+void DeniedTokens::find_seen(std::span<const NodeId> nodes, StateId guard, std::vector<NodeId>& kept, std::vector<NodeId>& seen_nodes) {
   const StateId back = dfa_.guard_back(guard);
   const std::string before = dfa_.pending_text(guard);
   kept.clear();
@@ -19,25 +19,25 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vec
     for (std::size_t i = 0; i < value->size() && plain; i++)
       plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
   dfa_.work().spend(values.size() * 4 + nodes.size() * 20);
-  std::vector<u32> strings;  // nodes that complete a seen string
+  std::vector<NodeId> strings;  // nodes that complete a seen string
   for (const std::string* each : values) {
     const std::string& value = *each;
     if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
-    u32 at = 0;
+    NodeId at = TokenTrie::ROOT;
     for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_.child(at, static_cast<u8>(value[i]));
     if (at != NONE) strings.push_back(at);
   }
   std::sort(strings.begin(), strings.end());
-  const u32 quote = before.empty() ? trie_.child(0, '"') : NONE;
-  const u32 quote_end = quote == NONE ? 0 : quote + trie_.nodes()[quote].skip();
+  const NodeId quote = before.empty() ? trie_.child(TokenTrie::ROOT, '"') : NONE;
+  const NodeId quote_end = quote == NONE ? TokenTrie::ROOT : trie_.after(quote);
   std::string path;
-  for (const u32 node : nodes) {
+  for (const NodeId node : nodes) {
     bool seen;
     if (plain && (before.empty() ? quote != NONE && node >= quote && node < quote_end : before[0] == '"')) {
       seen = std::binary_search(strings.begin(), strings.end(), node);
     } else {
       path.clear();
-      for (u32 at = node; at != 0; at = trie_.parent(at)) path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
+      for (NodeId at = node; at != TokenTrie::ROOT; at = trie_.parent(at)) path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
       std::reverse(path.begin(), path.end());
       seen = dfa_.was_seen(back, before + path);
     }
@@ -45,11 +45,11 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vec
   }
 }
 
-void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified) {
+void DeniedTokens::split_refuted(StateId state, std::vector<NodeId>& left, std::vector<NodeId>& refuted, std::vector<NodeId>& unverified) {
   std::sort(left.begin(), left.end());
-  auto sure = [&](u32 node) {
+  auto sure = [&](NodeId node) {
     std::string path;
-    for (u32 at = node; at != 0; at = trie_.parent(at)) {
+    for (NodeId at = node; at != TokenTrie::ROOT; at = trie_.parent(at)) {
       if (at != node && std::binary_search(left.begin(), left.end(), at)) return false;
       path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
     }
@@ -58,7 +58,7 @@ void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vec
     return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
   };
   dfa_.work().spend(refuted.size() * 10 + left.size());
-  std::erase_if(refuted, [&](u32 node) {
+  std::erase_if(refuted, [&](NodeId node) {
     if (sure(node)) return false;
     unverified.push_back(node);
     return true;
@@ -96,31 +96,31 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
 }
 
 // Denies the tokens at and below refuted nodes, and tries those at and below unverified ones one by one.
-void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
+void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::vector<NodeId>& unverified, std::vector<NodeId>& refuted,
                                std::vector<i32>& denied) {
   auto in_mask = [&](i32 token) { return !allowed || allowed[static_cast<u32>(token) >> 5] >> (token & 31) & 1; };
-  auto refuse = [&](u32 node) {
+  auto refuse = [&](NodeId node) {
     if (const i32 token = trie_.nodes()[node].token; token >= 0 && in_mask(token)) add(token, denied);
   };
   std::sort(refuted.begin(), refuted.end());
   std::sort(unverified.begin(), unverified.end());
-  std::vector<std::pair<u32, u32>> spans;
-  u32 end = 0;
-  for (const u32 first : refuted) {
+  std::vector<std::pair<NodeId, NodeId>> spans;
+  NodeId end = TokenTrie::ROOT;
+  for (const NodeId first : refuted) {
     if (first < end) continue;
-    end = first + trie_.nodes()[first].skip();
+    end = trie_.after(first);
     dfa_.work().spend(end - first);
-    for (u32 node = first; node < end; node++) refuse(node);
+    for (const NodeId node : EachId<NodeId>{end, first}) refuse(node);
     spans.push_back({first, end});
   }
-  end = 0;
+  end = TokenTrie::ROOT;
   auto span = spans.begin();
-  for (const u32 to_try : unverified) {
-    const u32 last = to_try + trie_.nodes()[to_try].skip();
-    for (u32 node = std::max(to_try, end); node < last; node++) {
+  for (const NodeId to_try : unverified) {
+    const NodeId last = trie_.after(to_try);
+    for (NodeId node = std::max(to_try, end); node < last; node = NodeId(node + 1)) {
       while (span != spans.end() && span->second <= node) ++span;
       if (span != spans.end() && node >= span->first) {
-        node = span->second - 1;
+        node = NodeId(span->second - 1);
         continue;
       }
       const i32 token = trie_.nodes()[node].token;

@@ -24,15 +24,15 @@ class DeniedTokens {
       : trie_(trie), dfa_(dfa), stacks_(stacks), steps_(steps) {}
 
   // The nodes that complete a value which the guard has seen.
-  void find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen);
+  void find_seen(std::span<const NodeId> nodes, StateId guard, std::vector<NodeId>& kept, std::vector<NodeId>& seen);
   // Of a sole stack: keeps the nodes refuted at which the state can only end with seen values. The others become unverified: if the state
   // continues after a value, or was left on the way, a caller or a callee may read the same text.
-  void split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
+  void split_refuted(StateId state, std::vector<NodeId>& left, std::vector<NodeId>& refuted, std::vector<NodeId>& unverified);
   // Tokens with an exponent after zeros only: any number of texts seems to remain after them, but all of these spell zero. `own`: the mask
   // has values that a token begins.
   void find_zeros(StackId configuration, bool own, std::vector<i32>& denied);
   // `allowed`: the bits of the mask so far, or null if it does not pay to make them.
-  void find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
+  void find_denied(StackId configuration, const u32* allowed, std::vector<NodeId>& unverified, std::vector<NodeId>& refuted,
                    std::vector<i32>& denied);
 
  private:
@@ -46,7 +46,7 @@ class DeniedTokens {
   };
   Waiting waiting(StackId configuration);
   void add(i32 token, std::vector<i32>& denied) const {  // and all tokens with the same bytes
-    for (; token >= 0; token = trie_.same(token)) denied.push_back(token);
+    for (; token >= 0; token = trie_.next_duplicate(token)) denied.push_back(token);
   }
 };
 

@@ -31,13 +31,13 @@ void TokenMasks::add(const StateMask& mask, bool first, u32* row) const {
 }
 
 void TokenMasks::fill(StackId configuration, u32* row) {
-  const u32 id = mask(configuration);
+  const MaskId id = mask(configuration);
   const u32* part = masks_.at(id);
   const u32* const end = part + masks_.length(id);
   const u32 words = trie_.words();
   if (*part == NONE) std::memset(row, 0, words * sizeof(u32));
   for (bool first = true; *part != NONE; part++, first = false) {
-    const StateMask& mask = state_masks_[*part];
+    const StateMask& mask = state_masks_[StateMaskId(*part)];
     dfa_.work().spend(2 + words / 32 + (mask.tokens.end - mask.tokens.begin) / 8);
     add(mask, first, row);
   }

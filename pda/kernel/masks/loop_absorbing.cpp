@@ -36,19 +36,19 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = mask.trie.nodes();
   struct Pair {
-    u32 node;
+    NodeId node;
     StateId here, there;  // states from `state` and from the absorbing one
     bool inside;          // the path lies in the loop
   };
   Scratch<Pair> todo{{mask.index->node(), state, absorbing, true}};
   Scratch<RuleDfa::Difference> differences;
   struct Differing {
-    u32 node;
+    NodeId node;
     StateId here, there;
   };
   Scratch<Differing> differing;
-  Scratch<std::pair<u32, StateId>> extra;  // (node, state) of further walks
-  Scratch<u32> removed;                // exit nodes of the absorbing state that this state lacks or treats differently
+  Scratch<std::pair<NodeId, StateId>> extra;  // (node, state) of further walks
+  Scratch<NodeId> removed;              // exit nodes of the absorbing state that this state lacks or treats differently
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
@@ -60,9 +60,9 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
       mask.dfa.differences(pair.here, pair.there, differences);
       for (const auto& [lo, hi, here, there] : differences)
         for (u32 b = lo; b <= hi; b++)
-          if (const u32 child = mask.trie.child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
+          if (const NodeId child = mask.trie.child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
     } else {
-      for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
+      for (const NodeId at : mask.trie.children(pair.node)) {
         mask.dfa.work().spend(2);
         const StateId here = mask.dfa.next(pair.here, nodes[at].byte()), there = mask.dfa.next(pair.there, nodes[at].byte());
         if (here != there) differing.push_back({at, here, there});
@@ -84,7 +84,8 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   }
   std::sort(removed.begin(), removed.end());
   LoopExits exits;
-  Scratch<u32> kept, live;
+  Scratch<NodeId> kept;
+  Scratch<u32> live;
   mask.loops.live_exits(absorbing, inside, live);
   for (const u32 exit : live) {
     const StateId target = mask.loops.after_exit(absorbing, exit);
@@ -93,18 +94,18 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
     mask.dfa.work().spend(10 + list->nodes.size());
     exits.push_back({exit, furthest});
     kept.clear();
-    for (const u32 node : list->nodes)
+    for (const NodeId node : list->nodes)
       if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
     if (mask.guarded) {
-      for (const u32 node : kept) mask.record_guarded(node, target);
-      for (const u32 node : list->leaves)
+      for (const NodeId node : kept) mask.record_guarded(node, target);
+      for (const NodeId node : list->leaves)
         if (!std::binary_search(removed.begin(), removed.end(), node)) mask.record_guarded(node, target);
     }
     mask.go_on_at(kept, target, kept.size() == list->nodes.size() ? list.get() : nullptr);
   }
   mask.take_bitmask(mask.index->loop_mask_with_exits(inside, NONE, exits));
-  for (const u32 node : removed)
-    for (i32 token = nodes[node].token; token >= 0; token = mask.trie.same(token)) mask.excluded.push_back(token);
+  for (const NodeId node : removed)
+    for (i32 token = nodes[node].token; token >= 0; token = mask.trie.next_duplicate(token)) mask.excluded.push_back(token);
   std::sort(mask.excluded.begin(), mask.excluded.end());
   mask.statistics.absorbing++, mask.statistics.guarded_absorbing += mask.guarded, mask.statistics.excluded += !mask.excluded.empty();
   for (const auto& [node, target] : extra) mask.walk_child(node, target);

@@ -136,8 +136,8 @@ class CounterChain {
     mask_.dfa.work().spend(20 + (list->nodes.size() + list->tokens.size()) / 4);
     if (!list->tokens.empty() || !list->nodes.empty()) exits_.push_back({exit, static_cast<u64>(low) << 32 | high});
     if (mask_.guarded) {
-      for (const u32 node : list->nodes) mask_.record_guarded(node, target);
-      for (const u32 node : list->leaves) mask_.record_guarded(node, target);
+      for (const NodeId node : list->nodes) mask_.record_guarded(node, target);
+      for (const NodeId node : list->leaves) mask_.record_guarded(node, target);
     }
     mask_.go_on_at(list->nodes, target, list.get());
   }

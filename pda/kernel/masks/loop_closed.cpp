@@ -24,7 +24,7 @@ namespace {
 // The exits of the classes that a text from the state on can read, with the states that they lead to. `read`: bytes, of which the others
 // lead nowhere.
 void follow_exits(StateMaskBuilder& mask, StateId state, u64 inside, const std::bitset<256>* read,
-                  std::vector<std::pair<StateId, u32>>& landed) {
+                  std::vector<std::pair<StateId, NodeId>>& landed) {
   const auto paths = mask.index->exit_paths(inside);
   Scratch<u8> text;
   text.resize(mask.path.size());
@@ -49,19 +49,18 @@ bool leaves_seldom(const StateMaskBuilder& mask, u64 inside, u64 exits) {
   const std::size_t few = mask.trie.thresholds().loop_exits;
   std::size_t nodes = 0;
   for (u32 exit = 0; exit < EXITS && nodes <= few; exit++)
-    if (signature_of_exit(exit) & exits)
-      nodes += mask.index->loop_exits(inside, exit, 0, mask.index->longest_exit(inside, exit))->nodes.size();
+    if (signature_of_exit(exit) & exits) nodes += mask.index->loop_exits(inside, exit, 0, NONE)->nodes.size();
   return nodes <= few;
 }
 
-void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, u32>>& landed) {
+void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, NodeId>>& landed) {
   std::sort(landed.begin(), landed.end());
-  Scratch<u32> below;
+  Scratch<NodeId> below;
   for (std::size_t i = 0; i < landed.size();) {
     const StateId target = landed[i].first;
     below.clear();
     for (; i < landed.size() && landed[i].first == target; i++) {
-      const u32 node = landed[i].second;
+      const NodeId node = landed[i].second;
       mask.add_tokens(node);
       if (mask.trie.nodes()[node].skip() > 1) below.push_back(node);
     }
@@ -84,7 +83,7 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   // state needs one more.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high + released.below_minimum);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  Scratch<std::pair<StateId, u32>> landed;  // (state, node)
+  Scratch<std::pair<StateId, NodeId>> landed;  // (state, node)
   follow_exits(mask, state, inside, nullptr, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
@@ -110,7 +109,7 @@ bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& l
   if (mask.guarded) return false;
   const LastingItem lasting = mask.loops.lasting_item(state, loop.live);
   if (!lasting.inside || !leaves_seldom(mask, lasting.inside, loop.live & ~lasting.inside)) return false;
-  Scratch<std::pair<StateId, u32>> landed;
+  Scratch<std::pair<StateId, NodeId>> landed;
   follow_exits(mask, state, lasting.inside, &lasting.read, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(lasting.inside, NONE));

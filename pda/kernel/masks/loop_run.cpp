@@ -20,11 +20,11 @@ bool take_byte_run(StateMaskBuilder& mask, StateId state) {
   if (leaves) {
     const auto list = mask.index->loop_nodes(inside, 1, left);
     if (list->nodes.size() > mask.trie.thresholds().run_nodes) return false;
-    for (const u32 node : list->nodes) mask.hits.push_back({state, node});
+    for (const NodeId node : list->nodes) mask.hits.push_back({state, node});
   }
   mask.statistics.loops++, mask.statistics.byte_runs++;
   LoopExits exits;
-  Scratch<std::pair<StateId, u32>> reached;  // (state, node): all digits lead to one
+  Scratch<std::pair<StateId, NodeId>> reached;  // (state, node): all digits lead to one
   for (u32 r = 0; r < mask.dfa[state].range_count; r++) {
     const Range range = mask.dfa.range(state, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
@@ -35,11 +35,11 @@ bool take_byte_run(StateMaskBuilder& mask, StateId state) {
       mask.dfa.work().spend(10 + list->nodes.size());
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
-      for (const u32 node : list->nodes) reached.push_back({target, node});
+      for (const NodeId node : list->nodes) reached.push_back({target, node});
     }
   }
   std::sort(reached.begin(), reached.end());
-  Scratch<u32> nodes;
+  Scratch<NodeId> nodes;
   for (std::size_t i = 0; i < reached.size();) {
     const StateId target = reached[i].first;
     nodes.clear();

@@ -20,7 +20,7 @@ bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
     const AsciiSet& bytes = CLASSES.bytes[c];
     if (std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]) != 1) return false;
     const u32 exit = static_cast<u32>(bytes.words[0] ? std::countr_zero(bytes.words[0]) : 64 + std::countr_zero(bytes.words[1]));
-    nodes += mask.index->loop_exits(loop.inside, exit, 0, mask.index->longest_exit(loop.inside, exit))->nodes.size();
+    nodes += mask.index->loop_exits(loop.inside, exit, 0, NONE)->nodes.size();
   }
   return nodes < few;
 }
@@ -66,7 +66,7 @@ bool take_class_loop(StateMaskBuilder& mask, StateId state) {
            (!chain_first && take_chain());
   }
   (made ? mask.statistics.loops : mask.statistics.loop_fallbacks)++;
-  mask.statistics.heavy_loops += made && mask.index->node() != 0;
+  mask.statistics.large_loops += made && mask.index->node() != TokenTrie::ROOT;
   return made;
 }
 

@@ -14,35 +14,40 @@ namespace stackmask {
 
 class NodeLists {
  public:
-  static constexpr u32 ROOT = 0;  // the list of the root alone
+  static constexpr ListId ROOT{0};  // the list of the root alone
   explicit NodeLists(const TokenTrie& trie) : trie_(trie) { clear(); }
 
-  u32 intern(std::span<const u32> nodes) { return lists_.intern(nodes.data(), nodes.size()); }  // sorted
+  ListId intern(std::span<const NodeId> nodes) {  // sorted
+    return ListId(lists_.intern(reinterpret_cast<const u32*>(nodes.data()), nodes.size()));
+  }
   // Nodes in any order, which are sorted and lose those that are there twice.
-  u32 intern_unsorted(std::vector<u32>& nodes, Work& work) {
+  ListId intern_unsorted(std::vector<NodeId>& nodes, Work& work) {
     if (!std::is_sorted(nodes.begin(), nodes.end(), std::less_equal<>())) sort(nodes, work);
     return intern(nodes);
   }
-  u32 id(const NodeList* list) {
-    if (const u32* found = shared_.find(list->number)) return *found;
-    if (!list->set && list->nodes.size() >= trie_.thresholds().many_nodes) list->set = trie_.set(list->nodes.data(), list->nodes.size());
-    const u32 id = intern(list->nodes);
+  ListId id(const NodeList* list) {
+    if (const u32* found = shared_.find(list->number)) return ListId(*found);
+    if (!list->set && list->nodes.size() >= trie_.thresholds().many_nodes)
+      list->set = trie_.sets().of(list->nodes.data(), list->nodes.size());
+    const ListId id = intern(list->nodes);
     shared_.insert(list->number, id);
     if (sets_.size() <= id) sets_.resize(id + 1);
     sets_[id] = list->set;
     return id;
   }
-  std::span<const u32> operator[](u32 id) const { return {lists_.at(id), lists_.length(id)}; }  // valid until the next is interned
+  std::span<const NodeId> operator[](ListId id) const {  // valid until the next is interned
+    return {reinterpret_cast<const NodeId*>(lists_.at(id)), lists_.length(id)};
+  }
   // The vocabulary's set of these nodes, null if it has none.
-  const NodeSet* set(u32 id) const {
+  const NodeSet* set(ListId id) const {
     if (id < sets_.size() && sets_[id]) return sets_[id];
-    return trie_.set(lists_.at(id), lists_.length(id));
+    const std::span<const NodeId> nodes = (*this)[id];
+    return trie_.sets().of(nodes.data(), nodes.size());
   }
   void clear() {
     lists_.clear(), shared_.clear(), sets_.clear();
     lists_.reserve(64, 1024);
-    const u32 root = 0;
-    intern({&root, 1});
+    intern({&TokenTrie::ROOT, 1});
   }
   std::size_t bytes() const {
     return lists_.bytes() + shared_.bytes() + sets_.capacity() * sizeof(const NodeSet*) + marks_.capacity() * sizeof(u64);
@@ -57,7 +62,7 @@ class NodeLists {
 
   // Many nodes by a bit for each node of the trie. PERF: the first mask inside a string of `format: regex`, which leaves its state at
   // tens of thousands of nodes, spent half of its time in comparisons.
-  void sort(std::vector<u32>& nodes, Work& work) {
+  void sort(std::vector<NodeId>& nodes, Work& work) {
     const std::size_t words = trie_.node_count() / 64 + 1;
     if (nodes.size() < words / 8) {
       work.spend(2 + nodes.size());
@@ -67,11 +72,11 @@ class NodeLists {
     }
     work.spend(2 + (nodes.size() + words) / 4);
     marks_.resize(words);
-    for (const u32 node : nodes) marks_[node >> 6] |= 1ull << (node & 63);
+    for (const NodeId node : nodes) marks_[node >> 6] |= 1ull << (node & 63);
     nodes.clear();
     for (u32 w = 0; w < words; w++)
       for (u64 rest = std::exchange(marks_[w], 0); rest; rest &= rest - 1)
-        nodes.push_back(w * 64 + static_cast<u32>(std::countr_zero(rest)));
+        nodes.push_back(NodeId(w * 64 + static_cast<u32>(std::countr_zero(rest))));
   }
 };
 

@@ -10,26 +10,27 @@
 #include <iterator>
 #include <span>
 
+#include "ids.h"
 #include "work.h"
 
 namespace stackmask {
 
 class ReachedNodes {
  public:
-  explicit ReachedNodes(std::span<const u32> nodes) : sorted_(nodes.begin(), nodes.end()) {}
+  explicit ReachedNodes(std::span<const NodeId> nodes) : sorted_(nodes.begin(), nodes.end()) {}
 
   // Adds a sorted list, and sets `fresh` to its nodes that were not in the set. `trie_nodes` is the number of nodes of the trie.
-  void add(std::span<const u32> added, u32 trie_nodes, Work& work, std::vector<u32>& fresh) {
+  void add(std::span<const NodeId> added, u32 trie_nodes, Work& work, std::vector<NodeId>& fresh) {
     fresh.clear();
     if (bits_.empty() && (merged_ += sorted_.size() + added.size()) > trie_nodes / 8) {
       work.spend(2 + trie_nodes / 256 + sorted_.size() / 4);
       bits_.resize(trie_nodes / 64 + 1);
-      for (const u32 node : sorted_) bits_[node >> 6] |= 1ull << (node & 63);
+      for (const NodeId node : sorted_) bits_[node >> 6] |= 1ull << (node & 63);
       sorted_ = {};
     }
     if (!bits_.empty()) {
       work.spend(2 + added.size() / 4);
-      for (const u32 node : added) {
+      for (const NodeId node : added) {
         u64& word = bits_[node >> 6];
         const u64 bit = 1ull << (node & 63);
         if (!(word & bit)) word |= bit, fresh.push_back(node);
@@ -45,7 +46,7 @@ class ReachedNodes {
   }
 
  private:
-  std::vector<u32> sorted_;  // while bits_ is empty
+  std::vector<NodeId> sorted_;  // while bits_ is empty
   std::vector<u64> bits_;  // by node
   std::size_t merged_ = 0;
 };

@@ -14,11 +14,11 @@ StateMasks::StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, 
   nested_.reserve(64);
 }
 
-u32 StateMasks::get(u32 list, StateId state, bool guarded) {
+StateMaskId StateMasks::get(ListId list, StateId state, bool guarded) {
   const StateId asked = state;
   if (!guarded) state = counters_.saturated(state);
-  const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
-  if (const u32* found = ids_.find(key)) return *found;
+  const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? ID_FLAG : 0u);
+  if (const u32* found = ids_.find(key)) return StateMaskId(*found);
   statistics_.state_masks++, statistics_.guarded_state_masks += guarded, statistics_.saturated += state != asked;
   context_.dfa.work().at_dfa_state(state);
   context_.dfa.work().spend(20);
@@ -26,13 +26,13 @@ u32 StateMasks::get(u32 list, StateId state, bool guarded) {
   StateMaskBuilder& builder = builders_[depth_];
   const Lease lease(depth_);
   builder.build(list, state, guarded);
-  const u32 id = keep(builder);
+  const StateMaskId id = keep(builder);
   ids_.insert(key, id);
   return id;
 }
 
-u32 StateMasks::keep(StateMaskBuilder& made) {
-  const u32 id = static_cast<u32>(masks_.size());
+StateMaskId StateMasks::keep(StateMaskBuilder& made) {
+  const StateMaskId id(static_cast<u32>(masks_.size()));
   context_.dfa.work().spend((made.tokens.size() + made.excluded.size()) / 8 + made.moves.size() + made.scarce.size());
   auto append = [](auto& all, const auto& added) {
     const u32 begin = static_cast<u32>(all.size());

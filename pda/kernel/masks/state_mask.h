@@ -42,12 +42,12 @@ class StateMasks {
 
   // The mask of a state at a list of nodes; guarded: with the nodes at which few values remain. It may need further masks, and then calls
   // itself.
-  u32 get(u32 nodes, StateId state, bool guarded);
-  const StateMask& operator[](u32 id) const { return masks_[id]; }
+  StateMaskId get(ListId nodes, StateId state, bool guarded);
+  const StateMask& operator[](StateMaskId id) const { return masks_[id]; }
   // Valid until the next mask is made.
   std::span<const i32> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }
   const StackMove& move(u32 index) const { return moves_[index]; }
-  std::span<const u32> nested(StateMask::List list) const { return {nested_.data() + list.begin, list.end - list.begin}; }
+  std::span<const StateMaskId> nested(StateMask::List list) const { return {nested_.data() + list.begin, list.end - list.begin}; }
   const ScarceNode& scarce_node(u32 index) const { return scarce_[index]; }
   NodeLists& lists() { return lists_; }
   const u32* hold(const std::shared_ptr<const LoopMask>& mask);  // keeps a mask of the vocabulary, which may forget it; returns its words
@@ -64,7 +64,7 @@ class StateMasks {
   GrowingArray<StateMask> masks_;
   GrowingArray<i32> tokens_;  // tokens and excluded tokens
   GrowingArray<StackMove> moves_;
-  GrowingArray<u32> nested_;
+  GrowingArray<StateMaskId> nested_;
   GrowingArray<ScarceNode> scarce_;
   std::vector<std::vector<u32>> own_masks_;
   std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // by their words
@@ -75,7 +75,7 @@ class StateMasks {
     explicit Lease(std::size_t& d) : depth(d) { depth++; }
     ~Lease() { depth--; }
   };
-  u32 keep(StateMaskBuilder& made);
+  StateMaskId keep(StateMaskBuilder& made);
 };
 
 }  // namespace stackmask

@@ -48,11 +48,11 @@ class TokenMasks {
   DeniedTokens& denied_;
   StateMasks& state_masks_;
   Statistics& statistics_;
-  Map64 ids_;  // by configuration, or by the coarse one if no values must differ
-  Interner masks_;  // state masks, NONE, sets of tokens, NONE, denied tokens
+  Map64 ids_;  // by configuration; and by the coarse one if no values must differ
+  Interner masks_;  // by MaskId: state masks, NONE, sets of tokens, NONE, denied tokens
   std::optional<CoveredTokens> uncovered_tokens_;
   const CoveredTokens& uncovered_tokens();  // tokens outside the alphabet are covered
-  u32 mask(StackId configuration);  // an index into masks_
+  MaskId mask(StackId configuration);
   void add(const StateMask& mask, bool first, u32* row) const;
 };
 

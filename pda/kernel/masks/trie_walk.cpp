@@ -5,11 +5,11 @@
 
 namespace stackmask {
 
-void StateMaskBuilder::walk(u32 node, StateId state) {
+void StateMaskBuilder::walk(NodeId node, StateId state) {
   statistics.walks++;
   if (!(dfa[state].flags & STATE_BYTES)) return;
   dfa.build(state);
-  if (!guarded && node != 0 && loops.byte_run(state).inside) {
+  if (!guarded && node != TokenTrie::ROOT && loops.byte_run(state).inside) {
     walk_byte_run(node, state);
     walk_seeds();
     return;
@@ -20,12 +20,12 @@ void StateMaskBuilder::walk(u32 node, StateId state) {
     for (u32 r = 0; r < dfa[state].range_count; r++) {
       const Range range = dfa.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++)
-        if (const u32 child = trie.child(node, static_cast<u8>(b)); child != NONE)
+        if (const NodeId child = trie.child(node, static_cast<u8>(b)); child != NONE)
           if (const StateId target = dfa.range_target(state, r); target != DEAD) walk_child(child, target);
     }
     return;
   }
-  for (u32 at = node + 1, end = node + nodes[node].skip(); at < end; at += nodes[at].skip()) {
+  for (const NodeId at : trie.children(node)) {
     const StateId target = dfa.next(state, nodes[at].byte());
     if (target != DEAD) walk_child(at, target);
   }
@@ -33,7 +33,7 @@ void StateMaskBuilder::walk(u32 node, StateId state) {
 
 // Walks the subtree of one child, reached in `state`: a flat loop over the depth-first layout, with the state of each depth.
 // If few bytes are live and a node has many children, it looks up the bytes instead of visiting the children.
-void StateMaskBuilder::walk_child(u32 child, StateId state) {
+void StateMaskBuilder::walk_child(NodeId child, StateId state) {
   seeds_.push_back({child, state});
   walk_seeds();
 }
@@ -43,8 +43,8 @@ void StateMaskBuilder::walk_seeds() {
   while (!seeds_.empty()) {
     const auto [first, start] = seeds_.back();
     seeds_.pop_back();
-    const u32 end = first + nodes[first].skip();
-    u32 at = first;
+    const NodeId end = trie.after(first);
+    NodeId at = first;
     StateId current = start;  // the state at `at`
     dfa.work().spend(1);
     for (;;) {
@@ -52,14 +52,14 @@ void StateMaskBuilder::walk_seeds() {
       dfa.work().spend(1);
       if (nodes[at].token >= 0) add_tokens(at);
       const u32 skip = nodes[at].skip();
-      u32 next = at + skip;
+      NodeId next(at + skip);
       if (guarded) record_guarded(at, current);
       if (skip > 1) {
         const u8 flags = dfa[current].flags;  // byte_run() may make states
         if (!guarded && (flags & STATE_LEAVES)) hits.push_back({current, at});
         if ((flags & STATE_BYTES) && !guarded && loops.byte_run(current).inside) {
           walk_byte_run(at, current);
-        } else if ((flags & STATE_BYTES) && trie.heavy(at)) {
+        } else if ((flags & STATE_BYTES) && trie.large(at)) {
           large_.push_back({at, current});  // classes may take its tokens
         } else if (flags & STATE_BYTES) {
           dfa.build(current);
@@ -68,17 +68,17 @@ void StateMaskBuilder::walk_seeds() {
             for (u32 r = 0; r < dfa[current].range_count; r++) {
               const Range range = dfa.range(current, r);
               for (u32 b = range.lo; b <= range.hi; b++)
-                if (const u32 below = trie.child(at, static_cast<u8>(b)); below != NONE)
+                if (const NodeId below = trie.child(at, static_cast<u8>(b)); below != NONE)
                   if (const StateId target = dfa.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
             }
           } else {
             path[nodes[at].depth] = current;
-            next = at + 1;
+            next = NodeId(at + 1);
           }
         }
       }
       // On to the next node whose byte is live.
-      for (at = next; at < end; at += nodes[at].skip()) {
+      for (at = next; at < end; at = NodeId(at + nodes[at].skip())) {
         current = dfa.next(path[nodes[at].depth - 1u], nodes[at].byte());
         if (current != DEAD) break;
       }
@@ -88,23 +88,23 @@ void StateMaskBuilder::walk_seeds() {
 }
 
 // From one node in a run: by sets, or node by node if no more sets can be made.
-void StateMaskBuilder::walk_byte_run(u32 node, StateId state) {
-  if (const NodeSet* one = trie.set(&node, 1); one && walk_set(one, state)) return;
+void StateMaskBuilder::walk_byte_run(NodeId node, StateId state) {
+  if (const NodeSet* one = trie.sets().of(&node, 1); one && walk_set(one, state)) return;
   statistics.node_runs++;
   const ByteRun run = loops.byte_run(state);
   const bool leaves = dfa[state].flags & STATE_LEAVES;
   const TrieNode* nodes = trie.nodes();
   dfa.build(state);
-  std::vector<u32> inside = trie.run_nodes({node}, run.bytes, run.left);
-  for (const u32 at : inside) {
+  std::vector<NodeId> inside = run_nodes(trie, {node}, run.bytes, run.left);
+  for (const NodeId at : inside) {
     add_tokens(at);
     if (leaves && nodes[at].skip() > 1) hits.push_back({state, at});
   }
   inside.push_back(node);
-  for (const u32 at : inside) {
+  for (const NodeId at : inside) {
     statistics.walked_nodes++;
     dfa.work().spend(4);
-    for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) {
+    for (const NodeId child : trie.children(at)) {
       if (run.bytes.has(nodes[child].byte())) continue;
       if (const StateId target = dfa.next(state, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
     }
@@ -127,27 +127,27 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
   auto read = [&](const NodeSet& at, StateId from, u32 r) {
     const u8 lo = dfa.range(from, r).lo, hi = dfa.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {
-      if (const u32 child = trie.child(at.nodes[0], lo); child != NONE)
+      if (const NodeId child = trie.child(at.nodes[0], lo); child != NONE)
         if (const StateId target = dfa.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
       return;
     }
     if (!at.reads(lo, hi)) return;
     const StateId target = dfa.range_target(from, r);
     if (target == DEAD) return;
-    const NodeSet* next = trie.below(&at, lo, hi);
+    const NodeSet* next = trie.sets().below(&at, lo, hi);
     dfa.work().spend(4 + (next ? (next->nodes.size() + next->leaves.size()) / 4 : 0));
     if (!next) {
       spent = true;
-    } else if (next->nodes.size() <= few || next->heavy || dfa.dense(target)) {
-      for (const u32 node : next->nodes) seeds_.push_back({node, target});
+    } else if (next->nodes.size() <= few || next->large || dfa.dense(target)) {
+      for (const NodeId node : next->nodes) seeds_.push_back({node, target});
       if (next->leaves.size() > few) take(*next);
       else
-        for (const u32 leaf : next->leaves) add_tokens(leaf);
+        for (const NodeId leaf : next->leaves) add_tokens(leaf);
     } else {
       take(*next);
       const u8 flags = dfa[target].flags;
       if (flags & STATE_LEAVES)
-        for (const u32 node : next->nodes) hits.push_back({target, node});
+        for (const NodeId node : next->nodes) hits.push_back({target, node});
       if (flags & STATE_BYTES) todo.push_back({next, target});
     }
   };
@@ -159,11 +159,11 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
     const ByteRun run = loops.byte_run(here);
     const NodeSet* inside = nullptr;
     if (run.inside) {
-      inside = trie.run(at, run.bytes, run.left);
+      inside = trie.sets().run(at, run.bytes, run.left);
       if (!inside) spent = true;
       else take(*inside), statistics.set_runs++;
       if (inside && (dfa[here].flags & STATE_LEAVES))
-        for (const u32 node : inside->nodes) hits.push_back({here, node});
+        for (const NodeId node : inside->nodes) hits.push_back({here, node});
     }
     for (u32 r = 0; r < dfa[here].range_count && !spent; r++) {
       if (run.inside && run.bytes.has(dfa.range(here, r).lo)) continue;

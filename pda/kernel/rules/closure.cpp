@@ -1,10 +1,27 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <tuple>
 
 #include "rules/nfa.h"
 
 namespace stackmask {
+
+// A radix sort, from the last byte to the first; bytes in which no two items differ are passed over.
+void sort_many_items(std::vector<Item>& items) {
+  auto key = [](const Item& item) { return static_cast<u64>(item.state) << 32 | item.reg; };
+  u64 differing = 0;
+  for (const Item& item : items) differing |= key(item) ^ key(items[0]);
+  std::vector<Item> sorted(items.size());
+  for (u32 shift = 0; shift < 64; shift += 8) {
+    if ((differing >> shift & 0xFF) == 0) continue;
+    std::array<u32, 257> begin{};
+    for (const Item& item : items) begin[(key(item) >> shift & 0xFF) + 1]++;
+    for (std::size_t byte = 0; byte < 256; byte++) begin[byte + 1] += begin[byte];
+    for (const Item& item : items) sorted[begin[key(item) >> shift & 0xFF]++] = item;
+    items.swap(sorted);
+  }
+}
 
 bool TokenSet::contains(u32 id) const { return negated ? bits[id >> 5] >> (id & 31) & 1 : std::binary_search(ids.begin(), ids.end(), id); }
 
@@ -24,7 +41,7 @@ bool find_available(const Registers& registers, const Head& head, const Register
   available.assign(head.bits.size(), 0);
   u64 missing = 0;
   for (std::size_t w = 0; w < head.bits.size(); w++) missing += static_cast<u32>(std::popcount(head.bits[w].required & ~used_word(w)));
-  const u64 after = reg.count + u64{1} + missing;  // members, behind one that is not required and all that are missing
+  const u64 after = reg.count + u64{1} + missing;  // members, after one that is not required and all that are missing
   if (head.maximum != NONE && after > head.maximum + u64{1}) return missing == 0;
   const bool only_missing = head.maximum != NONE && after > head.maximum;
   for (std::size_t w = 0; w < head.bits.size(); w++) {
@@ -44,7 +61,7 @@ bool Closure::seen(const Item& item) {
   const u64 key = static_cast<u64>(item.state) << 32 | item.reg;
   nfa_.work.spend(8);
   if (extra_.find(key)) return true;
-  // Members of a permutation that may read nothing make a closure exponential in their number.
+  // If members of a permutation may read nothing, a closure is exponential in their number.
   if (++extra_count_ > MAX_REGISTERS)
     throw LimitExceeded("states", MAX_REGISTERS,
                         "one state of the automaton needs more than " + std::to_string(MAX_REGISTERS) + " counters");
@@ -81,7 +98,7 @@ void Closure::expand_head(const Item& item, const Head& head) {
   if (all_there && reg.count >= head.minimum) add(head.exit, registers_.id(outside));
 }
 
-// In a counted automaton: the characters that can still be counted keep the bounds.
+// Whether the characters that can still be counted in a counted automaton may keep its bounds.
 bool Closure::alive(const NfaState& state, const Item& item) const {
   if (state.least == NONE) return false;
   const Head& head = nfa_.heads[state.body];
@@ -99,7 +116,7 @@ void Closure::run() {
     nfa_.work.spend(2);
     if (nfa_.states[item.state].pending != NONE) {
       nfa_.expand(item.state);
-      if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
+      if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, ZERO_REGISTER});
     }
     const NfaState& state = nfa_.states[item.state];
     if (state.body != NONE && nfa_.heads[state.body].automaton && !alive(state, item)) continue;
@@ -139,7 +156,7 @@ void Closure::run() {
         case EDGE_MEMBER: {
           Register reg = registers_.get(item.reg);
           const Head& head = nfa_.heads[nfa_.states[edge.target].head];
-          // Repeatable members are only remembered where they are required: otherwise every object of free keys would be a new state.
+          // A repeatable member is remembered only if it is required: otherwise every object with undeclared keys would be a new state.
           nfa_.work.spend(4 + head.members.size() / 32);
           if (!(head.flags[edge.data] & REPEATABLE) || (head.flags[edge.data] & REQUIRED)) reg.used = registers_.use(reg.used, edge.data);
           reg.count++;
@@ -147,7 +164,7 @@ void Closure::run() {
           add(edge.target, registers_.id(reg));
           break;
         }
-        case EDGE_SET: add(edge.target, edge.data); break;
+        case EDGE_SET: add(edge.target, edge.reg()); break;
         case EDGE_CALL:
           reads = true;
           if (nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) add(edge.target, item.reg);
@@ -159,7 +176,7 @@ void Closure::run() {
     const Rule& rule = nfa_.rules[state.rule];
     if (reads) result.push_back(item);
     else if (item.state == rule.final) {
-      Register reg;  // nothing is counted any more; what a scope has seen decides whether a value may be the last
+      Register reg;  // counts are over; the values that a scope has seen decide whether a value may be the last
       reg.seen = registers_.get(item.reg).seen;
       result.push_back({item.state, registers_.id(reg)});
     }
@@ -170,13 +187,13 @@ void Closure::run() {
   unite_counts();
 }
 
-// One item for all counts of a state, where they are together as good as a run of counts (counting-set automata, Turonova et al. 2020).
-// With count c a body may follow min - c to max - c times. The counts c < d allow together what all counts from c to d do, if d - c is at
-// most max - min + 1; and counts above the minimum allow nothing that the first of them does not.
+// Replaces the items of a state that differ by their counts by one item, if their counts allow the same as a range of counts does
+// (counting-set automata, Turonova et al. 2020). After count c a body may follow min - c to max - c times. Two counts c < d allow the same
+// as all counts from c to d if d - c is at most max - min + 1. Counts above the minimum allow nothing that the first of them does not.
 //
 //   (a+b?){2,9}, after "aaa"   counts 0 1 2   one item: 0 and two further
 //
-// Ambiguous repetitions would have an item for each count otherwise, and a state of the DFA for each set of them.
+// Otherwise an ambiguous repetition has an item for each count, and a state of the DFA for each set of counts.
 void Closure::unite_counts() {
   std::size_t out = 0;
   for (std::size_t i = 0; i < result.size();) {
@@ -209,7 +226,7 @@ void Closure::unite_counts() {
     for (Register& reg : united_) {
       if (reg.count < COUNT_DEEP) {
         const u32 end = std::min(reg.last(), std::max(reg.count, head.minimum));
-        if (head.maximum == NONE) reg.count = end;  // the last allows all that the others do
+        if (head.maximum == NONE) reg.count = end;  // the last one allows everything that the others allow
         reg.further = end - reg.count;
       }
       result[out++] = {result[begin].state, registers_.id(reg)};

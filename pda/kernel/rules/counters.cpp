@@ -42,11 +42,11 @@ StateId Counters::saturated(StateId state, u32 bytes) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
     const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
     const u32 last = reg.last();
-    const u32 leaving = std::max(reg.count, head.minimum);  // the first count with which the repetition may be left
+    const u32 leaving = std::max(reg.count, head.minimum);  // the first count at which the repetition may be left
     const bool far = head.maximum == NONE || (head.automaton ? reg.count : leaving) + margin < head.maximum;
     if (last + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.set_count(COUNT_DEEP);
     else if (last >= leaving && far) reg.set_count(COUNT_FREE);
-    else if (reg.further && reg.count + margin < head.minimum) {  // counts so low are all alike
+    else if (reg.further && reg.count + margin < head.minimum) {  // such low counts are equivalent
       reg.count = static_cast<u32>(head.minimum - margin - 1);
       reg.further = last - reg.count;
     }
@@ -68,7 +68,7 @@ StateId Counters::advanced(StateId state, u32 more) {
   return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
     reg.count += more;
     if (reg.further && reg.count < head.maximum) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
-    // Where it is false, no more can be read.
+    // If it is false, the body can read nothing more.
     return head.automaton ? static_cast<u64>(reg.count) + nfa_state.least <= head.maximum : reg.count < head.maximum;
   });
 }
@@ -109,7 +109,8 @@ bool Counters::in_repetition(StateId state) const {
 Counters::Released Counters::without_bounds(StateId state) {
   Released released;
   if (dfa_[state].flags & STATE_GUARD) return {state};
-  u32 body = NONE, reg_of = NONE;
+  u32 body = NONE;
+  RegisterId reg_of = NONE;
   bool decided = true;
   released.state = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
     if (!head.automaton) return true;

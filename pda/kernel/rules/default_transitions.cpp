@@ -1,13 +1,15 @@
 // Delta states: a state kept as its differences from another one, its default state (D2FA, Kumar et al. 2006).
 //
-// A text that must not be one of some words ("any key but these") has a state for each beginning of a word. It reads what the state behind
-// all words reads, but for the bytes that go on in a word:
+// A text that must differ from some words ("any key but these") has a state for each beginning of a word. That state reads what the state
+// after all words reads, except for the bytes that continue a word:
 //
 //   not "id", "ids":    start --i--> [i] --d--> [id] --s--> [ids]      each has one own range and the default state [*],
 //                         \___________\__________\___________\__ [*]   which reads all other characters, and stays
 //
-// Where a byte leads is asked of the few ranges first and of the default state then: two lookups. The edges of such a state are built
-// only when more of them are needed. Two states with one default state differ at most by their own bytes, so comparing them is as cheap.
+// A state may have several such items, as where any of some objects is open: the default state then has the [*] of each.
+//
+// A byte is looked up in the few own ranges first and in the default state then: two lookups. The edges of such a state are built only
+// when more of them are needed. Two states with the same default state differ at most by their own bytes, so they are compared as cheaply.
 //
 // Tested by tests/pda/kernel/test_class_loops.py ("anything but words").
 #include <algorithm>
@@ -35,37 +37,60 @@ void RuleDfa::add_default(const Item& item, NfaStateId target) {
   }
 }
 
-// Delta states are states with one item on the way into a word, or behind all words, whose other items read nothing that the state
-// behind all words reads, but for bytes that go on in the word.
+// Delta states have items on the way into a word, or behind all words, and others that read few bytes, none of them above U+007F. Their
+// default state has the items behind all words; own ranges are for bytes that any other item reads by an edge of its own.
+// PERF: objects of a union each exclude their own keys. With one such item only, a state for each beginning of a key had all ranges of all
+// objects, and a mask where a key begins took 30 ms.
 void RuleDfa::make_delta(StateId state) {
   states_[state].default_state = DEAD;
-  NfaStateId behind = NONE, on_the_way = NONE;
-  AsciiSet word;
-  Scratch<Item> default_items;
-  default_items.resize(1);
-  for (const Item item : items(state)) {
-    if (nfa_.states[item.state].is_default) behind = item.state, default_items[0] = item;
+  constexpr u32 MOST_OWN = 64;  // bytes; with more the state is as well built
+  Scratch<Item> behind;
+  AsciiSet own;
+  auto each_target = [&](const Item& item, auto take) {  // of a default transition
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
-      if (nfa_.edges[e].kind == EDGE_DEFAULT) behind = nfa_.edges[e].target, on_the_way = item.state, default_items[0] = {behind, item.reg};
-  }
-  live_.clear();
+      if (nfa_.edges[e].kind == EDGE_DEFAULT) take(nfa_.edges[e].target);
+  };
+  bool is_default = true;  // itself, of others
   for (const Item item : items(state)) {
-    if (item == default_items[0]) continue;
+    if (nfa_.states[item.state].is_default) {
+      behind.push_back(item);
+      continue;
+    }
+    is_default = false;
+    each_target(item, [&](NfaStateId target) { behind.push_back({target, item.reg}); });
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind != EDGE_BYTE) continue;
       if (edge.hi > 127) return;
-      live_.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
-      if (item.state == on_the_way) word.add(edge.lo, edge.hi);
+      own.add(edge.lo, edge.hi);
     }
   }
-  AsciiSet read;  // by the default state
-  for (u32 e = nfa_.states[behind].first; e != NONE; e = nfa_.edges[e].next)
-    if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) read.add(edge.lo, std::min<u8>(edge.hi, 127));
-  for (const Live& live : live_)
-    for (u32 b = live.lo; b <= live.hi; b++)
-      if (read.has(b) && !word.has(b)) return;
-  const StateId to = intern_items(default_items);
+  if (is_default || static_cast<u32>(std::popcount(own.words[0]) + std::popcount(own.words[1])) > MOST_OWN) return;
+  sort_items(behind);
+  behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
+  live_.clear();
+  // Where the state's own bytes lead: a range for each, so that those of all items are equal or disjoint.
+  Scratch<u8> bytes;
+  for (u32 b = 0; b < 128; b++)
+    if (own.has(b)) bytes.push_back(static_cast<u8>(b));
+  auto add_own = [&](NfaStateId from, RegisterId reg, const AsciiSet& except) {
+    for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_BYTE || edge.lo > 127) continue;
+      for (const u8 b : bytes)
+        if (edge.lo <= b && b <= edge.hi && !except.has(b)) live_.push_back({b, b, {edge.target, reg}});
+    }
+  };
+  for (const Item item : items(state)) {
+    add_own(item.state, item.reg, {});
+    AsciiSet word;
+    each_target(item, [&](NfaStateId) {
+      for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+        if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) word.add(edge.lo, edge.hi);
+    });
+    each_target(item, [&](NfaStateId target) { add_own(target, item.reg, word); });
+  }
+  const StateId to = intern_items(behind);
   DfaState& f = states_[state];
   f.deltas = static_cast<u32>(ranges_.size());
   add_ranges();
@@ -87,7 +112,7 @@ StateId RuleDfa::next_of_delta(StateId state, u8 byte) {
   return next(f.default_state, byte);
 }
 
-// Ranges that read the same lead to the same place, so most are never resolved.
+// Ranges with the same items have the same target, so most targets are never resolved.
 void RuleDfa::differences(StateId a, StateId b, std::vector<Difference>& found) {
   found.clear();
   if (is_delta(a) && is_delta(b) && states_[a].default_state == states_[b].default_state) {

@@ -1,7 +1,7 @@
 // Stack symbols that are no states of a rule: guards, which wait for a value that must be new, and regions, which know where a text began.
 //
-// A rule with a scope reads values that must differ. While it reads one, its stack holds a guard: the state to go on in behind the value,
-// and the value's text so far. When the value ends, the guard is popped: the state behind it has seen one value more, or there is none.
+// A rule with a scope reads values that must differ. While it reads one, its stack holds a guard: the state after the value, and the
+// value's text so far. When the value ends, the guard is popped: the state after the value has seen one more value, or is DEAD.
 //
 //   [1, 2, 1            guard(back = items with seen {1, 2}, text = "1")   popped: DEAD, for 1 was seen
 //   [1, 2, 12           guard(back = items with seen {1, 2}, text = "12")  popped: items with seen {1, 2, 12}
@@ -83,8 +83,8 @@ StateId RuleDfa::after_value(StateId back, const std::string& text) {
   return result;
 }
 
-// PERF: as after_value() == DEAD, without a set for each text that is asked about: 10,000 integers seen and a thousand tokens that end one
-// took 90 ms a mask.
+// PERF: the same as after_value() == DEAD, but it makes no set for the text: after 10,000 integers a thousand tokens that end one took
+// 90 ms for each mask.
 bool RuleDfa::was_seen(StateId back, const std::string& text) const {
   const u32 value = seen_.find(text);
   if (value == NONE) return false;

@@ -1,4 +1,4 @@
-// Questions about a whole rule; the answer lowers all of it.
+// Questions about a whole rule, which lower all of it.
 #include "rules/nfa.h"
 
 namespace stackmask {

@@ -3,9 +3,9 @@
 //
 // expressions.cpp  malformed expressions are refused
 // facts/           which expressions are productive or nullable, which become rules and which are inlined
-// lower.cpp        expressions -> states and edges (Thompson 1968)
+// lowering/        expressions -> states and edges (Thompson 1968)
 // spelling.cpp     characters -> edges of bytes: UTF-8 and JSON's escapes
-// rewrite.cpp      left recursion rewritten, in grammars that were lowered to the end
+// rewrite.cpp      left recursion is rewritten, in grammars that were lowered completely
 // measure.cpp      least lengths
 // closure.cpp      epsilon closures
 #pragma once
@@ -35,7 +35,7 @@ enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
 constexpr i32 REQUIRED = 1, REPEATABLE = 2;
 constexpr i32 ANY_TOKEN = 2;  // of a negated set of tokens: those without text too
 
-// Texts, one behind the other.
+// Texts in one buffer, one after the other.
 class Texts {
  public:
   void push_back(std::string_view text) {
@@ -77,7 +77,7 @@ struct Expressions {
   std::vector<i32> rules;
   Texts names;
   i32 root = 0;
-  // A grammar that begins as another one did: how many nodes are well formed, and which of them are productive or nullable.
+  // If the grammar begins as another one did: how many of its nodes are well formed, and which of them are productive or nullable.
   u32 checked = 0;
   std::vector<u8> generates;
 
@@ -121,13 +121,13 @@ struct Nfa;
 
 enum EdgeKind : u8 {
   EDGE_BYTE,       // lo..hi
-  EDGE_DEFAULT,       // every byte that no EDGE_BYTE of the state reads, to where the EDGE_BYTEs of target lead by it
-  EDGE_NON_ASCII,  // not read: says that all characters above U+007F lead from here to target by EDGE_BYTEs; with data 1 all but spaces,
-                   // with data 2 nothing but spaces (NON_ASCII_SPACES of trie.h)
+  EDGE_DEFAULT,    // every byte that no EDGE_BYTE of the state reads: leads where the EDGE_BYTEs of target lead
+  EDGE_NON_ASCII,  // reads nothing, but says that all characters above U+007F lead from here to target by EDGE_BYTEs; with data 1
+                   // all but spaces do, with data 2 spaces alone (NON_ASCII_SPACES of classes.h)
   EDGE_EPSILON,
   EDGE_ENTER,      // epsilon into a repetition: its counters start at zero
-  EDGE_COUNT,      // epsilon that counts one more: from the end of a repetition's body back to its head, or behind a counted automaton's
-                   // character
+  EDGE_COUNT,      // epsilon that counts one more: from the end of a repetition's body back to its head, or after a character
+                   // of a counted automaton
   EDGE_LEAVE,      // epsilon out of a counted automaton, where it has counted enough
   EDGE_MEMBER,     // epsilon from the end of a permutation's member (data) back to its head
   EDGE_SET,        // epsilon that sets the register to data
@@ -144,7 +144,8 @@ struct Edge {
   u8 kind, lo, hi, flags;
   NfaStateId target;
   u32 data, next;
-  RuleId callee() const { return RuleId(data); }  // of an EDGE_CALL
+  RuleId callee() const { return RuleId(data); }       // of an EDGE_CALL
+  RegisterId reg() const { return RegisterId(data); }  // of an EDGE_SET
 };
 
 struct NfaState {
@@ -156,15 +157,15 @@ struct NfaState {
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
-  u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
+  u32 settled = 0;                 // ... and the `least` of the DFA's state from which its characters are read
   bool inside_character = false;   // ... one of its characters has begun
-  bool is_default = false;         // some EDGE_DEFAULT leads on as from here
+  bool is_default = false;         // the target of an EDGE_DEFAULT
   bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
 };
 
 constexpr u8 NEVER_MEMBER = 0x80;  // cannot be read
 
-// Where a counted repetition or a permutation decides to go on or to leave, or a counted automaton begins.
+// A state at which a counted repetition or a permutation continues or ends, or at which a counted automaton begins.
 struct Head {
   bool permutation = false;
   bool automaton = false;        // counts the characters of a DFA; its states are the body
@@ -180,7 +181,7 @@ struct Head {
   struct Bits {
     u32 possible = 0, required = 0, repeatable = 0;
   };
-  std::vector<Bits> bits;        // the same of 32 members each, made by index_members()
+  std::vector<Bits> bits;        // the flags of 32 members each, made by index_members()
   void index_members();
 };
 
@@ -207,17 +208,18 @@ struct TokenSet {
   bool contains(u32 id) const;
 };
 
-// The part of an item besides its NFA state. Register 0 is all zero.
+// What an item has counted and seen; its other part is the NFA state.
 struct Register {
   u32 count = 0;          // of a repetition or permutation
   u32 further = 0;        // of a repetition: the item stands for as many counts above this one, too (see Closure::unite_counts)
   u32 used = 0;           // members of a permutation, an id of Registers::sets
   u32 seen = NONE;        // values of a scope, an id kept by the states
-  u32 last() const { return count + further; }  // the largest count, where it is one
+  u32 last() const { return count + further; }  // the largest count, unless it is COUNT_DEEP or COUNT_FREE
   void set_count(u32 only) { count = only, further = 0; }
   void leave() { count = further = used = 0; }  // the repetition or permutation
   bool operator==(const Register&) const = default;
 };
+constexpr RegisterId ZERO_REGISTER{0};  // of nothing counted, outside of scopes
 constexpr u32 COUNT_DEEP = 0xFFFFFFFE;  // so far below the minimum that no token reaches it
 constexpr u32 COUNT_FREE = 0xFFFFFFFF;  // above the minimum and so far below the maximum that no token reaches it
 
@@ -227,24 +229,26 @@ class Registers {
     sets_.intern(nullptr, 0);
     id({});
   }
-  u32 id(const Register& reg) {
+  RegisterId id(const Register& reg) {
     const u32 words[4] = {reg.count, reg.further, reg.used, reg.seen};
-    return registers_.intern(words, 4);
+    return RegisterId(registers_.intern(words, 4));
   }
-  Register get(u32 id) const {
+  Register get(RegisterId id) const {
     const u32* words = registers_.at(id);
     return {words[0], words[1], words[2], words[3]};
   }
   // Takes the named registers of another table into this empty one, and returns their numbers here, NONE for the others. `seen_of` gives a
   // scope's values their number here. The first `base` registers are named, and keep their numbers.
-  // PERF: a matcher of many ways holds a million. Those of no scope stay different from each other, so none is looked for.
+  // PERF: a matcher with many parses holds a million. Those outside of scopes stay different from each other, so they are added without
+  // a lookup.
   template <class SeenOf>
-  std::vector<u32> adopt(const Registers& from, const std::vector<u8>& named, u32 base, SeenOf seen_of) {
+  std::vector<RegisterId> adopt(const Registers& from, const std::vector<u8>& named, u32 base, SeenOf seen_of) {
     constexpr std::size_t AHEAD = 8;
-    std::vector<u32> numbers(from.size(), NONE), sets(from.sets_.size(), NONE), kept_sets, kept;
+    std::vector<RegisterId> numbers(from.size(), NONE), kept;
+    std::vector<u32> sets(from.sets_.size(), NONE), kept_sets;
     sets[0] = 0;  // the empty one
     std::size_t words = 0;
-    for (u32 number = 0; number < from.size(); number++) {
+    for (const RegisterId number : EachId<RegisterId>{from.size()}) {
       if (!named[number]) continue;
       kept.push_back(number);
       u32& set = sets[from.get(number).used];
@@ -262,14 +266,14 @@ class Registers {
     registers_.expect(kept.size(), kept.size() * 4);
     std::vector<std::array<u32, 4>> rows;
     rows.reserve(kept.size());
-    for (const u32 number : kept) {
+    for (const RegisterId number : kept) {
       const Register reg = from.get(number);
       rows.push_back({reg.count, reg.further, sets[reg.used], reg.seen == NONE ? NONE : seen_of(reg.seen)});
     }
     for (std::size_t i = 0; i < kept.size(); i++) {
       if (i + AHEAD < kept.size()) registers_.prefetch(rows[i + AHEAD].data(), 4);
       const bool stays_different = kept[i] >= base && rows[i][3] == NONE;
-      numbers[kept[i]] = stays_different ? registers_.add(rows[i].data(), 4) : registers_.intern(rows[i].data(), 4);
+      numbers[kept[i]] = RegisterId(stays_different ? registers_.add(rows[i].data(), 4) : registers_.intern(rows[i].data(), 4));
     }
     return numbers;
   }
@@ -291,15 +295,19 @@ class Registers {
 
 struct Item {
   NfaStateId state;
-  u32 reg;
+  RegisterId reg;
   bool operator==(const Item&) const = default;
   auto operator<=>(const Item&) const = default;
 };
 
-// Items mostly come sorted already, or the other way round.
+// Most items come in order already, or in the reverse order.
+void sort_many_items(std::vector<Item>& items);
 inline void sort_items(std::vector<Item>& items) {
+  constexpr std::size_t MANY = 512;  // where a sort by digits is faster
   if (items.size() > 1 && items.back() < items.front()) std::reverse(items.begin(), items.end());
-  if (!std::is_sorted(items.begin(), items.end())) std::sort(items.begin(), items.end());
+  if (std::is_sorted(items.begin(), items.end())) return;
+  if (items.size() < MANY) std::sort(items.begin(), items.end());
+  else sort_many_items(items);
 }
 
 // A rule's name, and where it was inlined into.
@@ -314,18 +322,18 @@ class Source {
   // Lowers the pending expression of a state. It adds edges from this state and from new ones only, so earlier closures stay right; an
   // exception leaves the NFA as it was.
   virtual void expand(Nfa& nfa, NfaStateId state, Deadline* deadline) = 0;
-  // The rules that a SCOPE's rule calls for values that differ, but for those that surely have no end of values.
+  // The rules that a SCOPE's rule calls for values that must differ, except those that surely have infinitely many values.
   virtual std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) = 0;
-  virtual bool is_endless(RuleId rule) const = 0;  // characters of a string in it surely repeat without end
+  virtual bool is_endless(RuleId rule) const = 0;  // some string in it surely may have any length
   virtual bool permutes(RuleId rule) const = 0;    // parts of its texts may stand in any order
   virtual std::size_t bytes() const = 0;
 };
 
-// Least numbers of bytes from the states of a counted automaton to where it is left, by the characters counted so far.
+// The least number of bytes from a state of a counted automaton to where the automaton is left, by the characters counted so far.
 class CountedLengths {
  public:
   CountedLengths(const Nfa& nfa, u32 head, std::vector<u32>& place, Deadline& deadline);
-  u64 of(NfaStateId state, u32 count) const;  // NONE where no way leads there
+  u64 of(NfaStateId state, u32 count) const;  // NONE if it cannot be left
   std::size_t bytes() const { return rows_.capacity() * sizeof(u32) + ways_.capacity() * sizeof(ways_[0]); }
 
  private:
@@ -355,7 +363,7 @@ struct Nfa {
   u32 rewritten_rules = 0;  // of left recursion
   bool root_called = false; // some rule calls the root
   bool limited = false;     // some rule has a limit
-  bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
+  bool any_escapes = false; // a JSON text may escape characters, other than the slash, that need no escape
   bool permutes = false;    // parts of some text may stand in any order
   bool any_distinct = false; // some value must differ from others
   bool captures = false;    // some part of a text can be asked for by a name
@@ -387,15 +395,15 @@ struct Nfa {
   void expand(NfaStateId state) {
     if (states[state].pending != NONE) unlowered->expand(*this, state, nullptr);
   }
-  // Lowers all there is.
+  // Lowers everything.
   void complete(Deadline& deadline) {
     for (NfaStateId state{0}; state < states.size(); state = NfaStateId(state + 1))  // expanding adds states
       if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
   }
-  // Lowers all of one rule; its states. It ends early with more than `most`.
+  // Lowers all of one rule and returns its states. It stops when there are more than `most`.
   std::vector<NfaStateId> complete_rule(RuleId rule, std::size_t most = NONE);
   std::vector<RuleId> distinct_rules(RuleId rule);
-  // Least number of bytes that an item still has to read until its rule ends.
+  // The least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const { return distance(item, least_bytes); }
   u64 distance(Item item, const std::vector<u32>& least) const;
   u64 distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const;
@@ -415,7 +423,7 @@ class Closure {
   void begin() {
     result.clear();
     pending_.clear();
-    if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
+    if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, ZERO_REGISTER});
     if (++epoch_ == 0) {
       for (auto& mark : marks_) mark.epoch = 0;
       epoch_ = 1;
@@ -423,13 +431,14 @@ class Closure {
     if (extra_count_) extra_.clear();
     extra_count_ = 0;
   }
-  void add(NfaStateId state, u32 reg) { pending_.push_back({state, reg}); }
+  void add(NfaStateId state, RegisterId reg) { pending_.push_back({state, reg}); }
   void run();  // fills result, sorted
   std::vector<Item> result;
 
  private:
   struct Mark {
-    u32 epoch, reg;
+    u32 epoch;
+    RegisterId reg;
   };
   Nfa& nfa_;
   Registers& registers_;
@@ -446,14 +455,14 @@ class Closure {
   void unite_counts();
 };
 
-// The members of a permutation that may come next, those that leave room for required ones: a bit of each, in `available`.
-// Whether no required one is missing.
+// Sets `available` to the members of a permutation that may come next, a bit for each: those that leave room for the required ones.
+// Returns whether no required one is missing.
 bool find_available(const Registers& registers, const Head& head, const Register& reg, std::vector<u32>& available);
 
-// An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
-// rewritten. Unsatisfiable if it generates nothing.
+// An NFA that is lowered as far as closures come. If rules call themselves before they read anything, it is lowered completely and
+// rewritten. Throws Unsatisfiable if the grammar generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
 void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
-void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills the fields of Nfa that need least lengths, and Rule::shortest
+void measure(Nfa& nfa, Deadline& deadline);  // lowers everything; fills the fields of Nfa that need least lengths, and Rule::shortest
 
 }  // namespace stackmask

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace stackmask {
 
 namespace {
-constexpr u32 MOST_SKIPPED = 64;  // states that lead on to another and do nothing else, in a row
+constexpr u32 MOST_SKIPPED = 64;  // states, one after the other, that lead to another one and do nothing else
 constexpr std::size_t LARGE_CLOSURE = 8;  // smaller ones are made again
 constexpr std::size_t FEW_LIVE = 64;  // edges, which are sorted by comparison
 }  // namespace
 
 RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), dense_bytes_(thresholds.dense_bytes), lookups_(thresholds.lookups),
-      bundled_tokens_(thresholds.bundled_tokens) {
+      partly_closed_items_(thresholds.partly_closed_items), bundled_tokens_(thresholds.bundled_tokens) {
+  limits_.states = std::min<u64>(limits_.states, ID_FLAG);
   // The size for an everyday grammar: growing step by step would copy it several times.
   items_.reserve(64, 512);
   states_.reserve(64);
@@ -66,7 +68,7 @@ void RuleDfa::add_state(std::span<const Item> items) {
       }
     }
   }
-  if (defaults == 1 && items.size() > 1) state.default_state = BOTTOM;
+  if (defaults > 0 && items.size() > 1) state.default_state = BOTTOM;
   // A state inside of a word: one byte leads on.
   if (const NfaState& nfa_state = nfa_.states[items[0].state]; items.size() == 1 && nfa_state.first != NONE) {
     const Edge& edge = nfa_.edges[nfa_state.first];
@@ -82,7 +84,7 @@ void RuleDfa::add_state(std::span<const Item> items) {
   states_.push_back(state);
 }
 
-// A state that was known before, of other numbers: its items do what they did.
+// A state that was known before, with renumbered registers: its items read what they read then.
 void RuleDfa::add_unbuilt(const DfaState& before) {
   DfaState state;
   state.flags = before.flags & ~STATE_BUILT;
@@ -92,15 +94,19 @@ void RuleDfa::add_unbuilt(const DfaState& before) {
 
 StateId RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
-StateId RuleDfa::closure_of(std::span<const Item> items) {
-  if (items.size() == 1) return closure_of(items[0]);
+void RuleDfa::close(std::span<const Item> items) {
   closure_.begin();
   for (const Item& item : items) closure_.add(item.state, item.reg);
   closure_.run();
+}
+
+StateId RuleDfa::closure_of(std::span<const Item> items) {
+  if (items.size() == 1) return closure_of(items[0]);
+  close(items);
   return intern_closure();
 }
 
-// The ends of many words lead to one place, as those of the terminals of a loop: its closure is made once.
+// The ends of many words lead to one NFA state, such as those of the terminals in a loop: its closure is made once.
 StateId RuleDfa::closure_of(Item item) {
   for (u32 steps = 0; steps < MOST_SKIPPED; steps++) {
     const NfaState& state = nfa_.states[item.state];
@@ -123,7 +129,7 @@ StateId RuleDfa::closure_of(Item item) {
 StateId RuleDfa::start(RuleId rule) {
   if (starts_.size() <= rule) starts_.resize(nfa_.rules.size(), NONE);
   if (starts_[rule] != NONE) return starts_[rule];
-  u32 reg = 0;
+  RegisterId reg = ZERO_REGISTER;
   if (nfa_.rules[rule].scope) {
     Register scope;
     scope.seen = 0;
@@ -138,7 +144,8 @@ StateId RuleDfa::start(RuleId rule) {
   return starts_[rule] = intern_items(items);
 }
 
-// By the first byte and the last. A counting sort: edges that begin alike stay in the order of their items, so that targets mostly come sorted.
+// Sorts edges by their first and their last byte. The counting sort keeps edges that begin alike in the order of their items, so most
+// targets come sorted.
 void RuleDfa::sort_live() {
   auto before = [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; };
   if (live_.size() < FEW_LIVE) {
@@ -160,7 +167,7 @@ void RuleDfa::sort_live() {
   live_.assign(sorted.begin(), sorted.end());
 }
 
-// The ranges that live_ makes, each with the items that it leads to.
+// Makes the ranges of live_, each with the items that it leads to.
 void RuleDfa::add_ranges() {
   auto& live = live_;
   auto& targets = targets_;
@@ -213,7 +220,7 @@ void RuleDfa::add_ranges() {
     Scratch<u32> cuts;
     for (u32 b = 0; b <= 256; b++)
       if (cut[b]) cuts.push_back(b);
-    // The items behind each piece from one cut to the next.
+    // The items that the bytes from one cut to the next lead to.
     auto each = [&](auto take) {
       std::size_t from = 0;
       for (const Live& edge : live) {
@@ -290,29 +297,44 @@ void RuleDfa::build_edges(StateId state) {
   f.flags |= STATE_BUILT;
 }
 
-// Items that only read are their own closure, and sorted.
+// Items that only read are their own closure, and sorted: of many items only the others are closed, and what they lead to is merged in.
+// PERF: behind a quote, 30,000 keys may read a letter, and one key may be any other.
 StateId RuleDfa::target_of(const Range& range) {
   const std::span<const Item> items{range_items_.data() + range.begin, range.end - range.begin};
-  auto is_closed = [&](const Item& item) { return reads_only(item.state) && (items.size() == 1 || !counts(item.state)); };
-  return std::all_of(items.begin(), items.end(), is_closed) ? intern_items(items) : closure_of(items);
+  if (items.size() == 1) return reads_only(items[0].state) ? intern_items(items) : closure_of(items[0]);
+  auto is_closed = [&](const Item& item) { return reads_only(item.state) && !counts(item.state); };
+  const auto first = std::find_if_not(items.begin(), items.end(), is_closed);
+  if (first == items.end()) return intern_items(items);
+  if (items.size() < partly_closed_items_) return closure_of(items);
+  Scratch<Item> closed, open, merged;
+  closed.assign(items.begin(), first);
+  std::partition_copy(first, items.end(), std::back_inserter(closed), std::back_inserter(open), is_closed);
+  nfa_.work.spend(closed.size());
+  close(open);
+  std::set_union(closed.begin(), closed.end(), closure_.result.begin(), closure_.result.end(), std::back_inserter(merged));
+  return intern_items(merged);
 }
 
-// The state is inside of a counted repetition, so that items of it may be united.
+// Whether the state is inside a counted repetition, so that its items may be united.
 bool RuleDfa::counts(NfaStateId nfa_state) const {
   const u32 body = nfa_.states[nfa_state].body;
   return body != NONE && !nfa_.heads[body].permutation;
 }
 
-// The state reads bytes and does nothing else, so that it is its own closure.
+// Whether the state reads and does nothing else, so that it is its own closure.
 bool RuleDfa::reads_only(NfaStateId nfa_state) const {
   const NfaState& s = nfa_.states[nfa_state];
-  if (s.pending != NONE || s.head != NONE || s.first == NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
-  for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next)
-    if (nfa_.edges[e].kind != EDGE_BYTE) return false;
-  return true;
+  if (s.pending != NONE || s.head != NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
+  bool reads = false;
+  for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next) {
+    const u8 kind = nfa_.edges[e].kind;
+    if (kind == EDGE_BYTE || kind == EDGE_DEFAULT) reads = true;
+    else if (kind != EDGE_NON_ASCII) return false;
+  }
+  return reads;
 }
 
-// The target of a range, and of all that read the same.
+// Finds the target of a range, and of all ranges with the same items.
 StateId RuleDfa::resolve(StateId state, u32 index) {
   const DfaState f = states_[state];
   const u32 begin = ranges_[f.ranges + index].begin;
@@ -360,8 +382,9 @@ u32 RuleDfa::origin(StateId state) const {
   return nfa_.states[items_.at(state)[0]].origin;
 }
 
-// Forgets all states but those used; their new numbers. Registers and the values that they have seen are made anew as well, but for the
-// registers that the NFA names. They keep their order, so that items stay sorted. Guards come last: they stand on other states.
+// Forgets all states except the used ones, and returns their new numbers. Registers and the values that they have seen are made anew as
+// well, except for the registers that the NFA names. They keep their order, so items stay sorted. Guards come last, since they name other
+// states.
 std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = static_cast<u32>(states_.size()); s-- > 0;)
     if (used[s] && (states_[s].flags & STATE_GUARD)) used[guard_back(StateId(s))] = 1;
@@ -397,7 +420,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
     for (std::size_t i = 1; is_set(s) && i < old.length(s); i += 2) named[old.at(s)[i]] = 1;
   std::vector<u32> seen_map(old_seen.set_count(), NONE);
   SeenValues::LastAdopted adopted;
-  const std::vector<u32> register_map = nfa_.registers.adopt(old_registers, named, base_registers_, [&](u32 seen) {
+  const std::vector<RegisterId> register_map = nfa_.registers.adopt(old_registers, named, base_registers_, [&](u32 seen) {
     if (seen_map[seen] == NONE) seen_map[seen] = seen_.adopt(old_seen, seen, adopted);
     return seen_map[seen];
   });

@@ -30,12 +30,12 @@
 namespace stackmask {
 
 constexpr StateId DEAD = NONE;
-constexpr u32 IN_TOKEN = NONE - 1;  // the text of a value that began inside of the token being looked at
+constexpr u32 IN_TOKEN = NONE - 1;  // the text of a value that begins inside the token that is looked at
 constexpr StateId BOTTOM{0};        // the state below the root: reaching it completes the text
 
 struct Range {
   StateId target;  // UNRESOLVED until it is needed
-  u32 begin, end;  // the NFA items it is the closure of
+  u32 begin, end;  // the target is the closure of these NFA items
   u8 lo, hi;
 };
 constexpr StateId UNRESOLVED{NONE - 1};
@@ -70,7 +70,7 @@ struct DfaState {
   u32 tokens = 0, token_count = 0;
   bool dense = false;  // many bytes are live
   u16 lookups = 0;  // of bytes in it, until it has a table
-  u32 table = NONE;  // 256 targets of a dense state that bytes are looked up in often
+  u32 table = NONE;  // of a dense state with many lookups: its 256 targets
   StateId default_state = DEAD;  // of a delta state: the state that it differs from by its own ranges; BOTTOM until that is known
   u32 deltas = 0, delta_count = 0;  // its own ranges
 };
@@ -151,7 +151,7 @@ class RuleDfa {
   bool seen_any(StateId state) const { return seen_count(state) != 0; }
   u32 seen_count(StateId state) const;
   std::vector<u32> seen_ids(StateId state) const;  // rising
-  u32 seen_spellings(StateId state);  // how many texts at most spell them without needless escapes, NONE if unknown
+  u32 seen_spellings(StateId state);  // an upper bound on the texts that spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after how many tokens, and how many bytes of one.
   // A bundle stands on regions of a rule that began close together, and on smaller bundles (stacks/regions.h). It is passed like a region.
@@ -159,7 +159,7 @@ class RuleDfa {
   const Rule& region_rule(StateId region) const { return nfa_.rules[items_.at(region)[2]]; }
   u32 bundled_tokens() const { return bundled_tokens_; }
   bool is_bundle(StateId region) const { return items_.at(region)[5] != 0; }
-  u32 region_end(StateId region) const {  // after how many tokens it may end where it must, NONE for no limit
+  u32 region_end(StateId region) const {  // after how many tokens it has spanned its limit, NONE for no limit
     const u32 limit = is_bundle(region) ? NONE : region_rule(region).limit;
     return limit == NONE ? NONE : region_start(region) + limit;
   }
@@ -178,7 +178,7 @@ class RuleDfa {
   Nfa nfa_;
   Limits limits_;
   Closure closure_;
-  u32 dense_bytes_, lookups_, bundled_tokens_;  // thresholds
+  u32 dense_bytes_, lookups_, partly_closed_items_, bundled_tokens_;  // thresholds
   u32 base_registers_;  // those that the NFA was made with
   u32 delta_states_ = 0;
   Interner items_;  // by state; of guards and regions other words, which begin with NONE
@@ -192,12 +192,13 @@ class RuleDfa {
   PendingTexts texts_;
   SeenValues seen_;
   Map64 popped_, values_after_;  // by guard; by state and value
-  Map64 closures_;  // by item: those that are large
+  Map64 closures_;  // by item: the large closures
 
   void check_limit() const;
   void add_bottom();
   void add_state(std::span<const Item> items);  // interned last
   void add_unbuilt(const DfaState& before);
+  void close(std::span<const Item> items);  // closure_.result is their closure then
   StateId intern_closure();  // closure_.result as a state, DEAD if empty
   bool reads_only(NfaStateId nfa_state) const;
   bool counts(NfaStateId nfa_state) const;

@@ -6,9 +6,9 @@
 
 namespace stackmask {
 
-// A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
-// is one byte and a text behind it, or one of a called rule. Blanks and zeros do not count: any number of them may make no other value
-// (1.0, 1.00, 0.1e01). Of values that must differ, only texts without end count: of others all may have been seen.
+// A lower bound, by some states ahead. If two bytes or more lead back to a state, it has infinitely many texts. Elsewhere every text is one
+// byte and a text after it, or a text of a called rule. Blanks and zeros do not count, because any number of them may spell the same value
+// (1.0, 1.00, 0.1e01). Values that must differ count only if they are infinitely many: all others may have been seen.
 u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
@@ -60,7 +60,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
     }
   }
   auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
-  // The ends first. An edge that leads back to a state on the way to it adds nothing.
+  // From the ends. An edge that leads back to a state on the way to it adds nothing.
   std::vector<u32> first(seen.size() + 1), next(seen.size());
   for (u32 i = 0, e = 0; i < seen.size(); first[++i] = e)
     while (e < edges.size() && edges[e].first == i) e++;
@@ -91,7 +91,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   return at(min_counts_, state) = std::max(bound[0], 1u);
 }
 
-// Counted from the ends. A state that leads back to itself has no end of texts.
+// Counts from the ends. A state that leads back to itself has infinitely many texts.
 u32 TextCounts::text_count(StateId state) {
   constexpr std::size_t MOST_TEXTS = 1'000'000, MOST_STATES = 4096;
   struct Visit {
@@ -105,7 +105,7 @@ u32 TextCounts::text_count(StateId state) {
     dfa_.build(here);
     const DfaState& f = dfa_[here];
     const bool countable = !(f.flags & (STATE_GUARD | STATE_REGION | STATE_CALLS | STATE_TOKENS)) && ++looked <= MOST_STATES;
-    at(counts_, here) = UNKNOWN_COUNT;  // until all states behind it are known
+    at(counts_, here) = UNKNOWN_COUNT;  // until all states after it are known
     if (countable) path.push_back({here, 0, f.flags & STATE_FINAL ? 1u : 0u});
     return countable;
   };
@@ -130,7 +130,7 @@ u32 TextCounts::text_count(StateId state) {
   return at(counts_, state);
 }
 
-// Characters of a string repeat: two letters or more lead from the state back to it.
+// Whether characters of a string repeat: two letters or more lead from the state back to it.
 bool TextCounts::repeats_letters(NfaStateId state) const {
   u32 letters = 0;
   Scratch<NfaStateId> reached;
@@ -147,10 +147,10 @@ bool TextCounts::repeats_letters(NfaStateId state) const {
   return letters >= 2;
 }
 
-// The states that a state leads to inside of its rule, values that must differ apart: behind these nothing may come.
+// The states that a state leads to inside its rule, except by values that must differ: there may be no such value any more.
 template <class F>
 void TextCounts::each_next(NfaStateId state, F take) const {
-  if (nfa_.states[state].head != NONE) take(nfa_.heads[nfa_.states[state].head].exit);  // a counted body comes to its end
+  if (nfa_.states[state].head != NONE) take(nfa_.heads[nfa_.states[state].head].exit);  // a counted body ends
   for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
     const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
@@ -167,15 +167,15 @@ void TextCounts::each_next(NfaStateId state, F take) const {
   }
 }
 
-// Looks at all states of a rule, from the ends; at those of the rules that it calls as well, where the expressions are gone that know it of
-// them. A rule of more than `searched_states` is left alone if it may be.
+// Looks at all states of a rule, from the ends. The expressions know the answer for called rules; once they are gone, it looks at the
+// states of these rules too. Unless `any_size`, a rule of more than `searched_states` states is only noted as LARGE.
 void TextCounts::find_unbounded_strings(RuleId rule, bool any_size) {
   std::vector<RuleId> rules{rule};
   std::vector<NfaStateId> list, work;
-  std::vector<std::pair<NfaStateId, NfaStateId>>
-      before;  // (state, a state that leads to it); a call begins where the rule that it calls does
+  // (state, a state that leads to it); a call leads to the start of its rule
+  std::vector<std::pair<NfaStateId, NfaStateId>> before;
   unbounded_known_.resize(nfa_.rules.size(), UNSEEN);
-  struct Looking {  // an exception leaves none of them known
+  struct Looking {  // after an exception none of them is known
     std::vector<u8>& known;
     const std::vector<RuleId>& rules;
     Known as = UNSEEN;
@@ -206,10 +206,10 @@ void TextCounts::find_unbounded_strings(RuleId rule, bool any_size) {
   };
   for (const NfaStateId s : list) {
     dfa_.work().spend(6);
-    unbounded_[s] = 0;  // what was found for it alone has to be found again, for those before it
+    unbounded_[s] = 0;  // an answer for this state alone is found again, for the states before it
     each_next(s, [&](NfaStateId next) { before.push_back({next, s}); });
     if (!nfa_.unlowered)
-      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)  // of values without end one is always new
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)  // of infinitely many values one is always new
         if (nfa_.edges[e].kind == EDGE_CALL) before.push_back({nfa_.rules[nfa_.edges[e].callee()].start, s});
   }
   for (const NfaStateId s : list)
@@ -231,7 +231,7 @@ bool TextCounts::calls_endless(NfaStateId state) const {
   return false;
 }
 
-// Looks at some states ahead of one in a large rule, and at no others, so that no others are made. Unknown if they were not enough.
+// Looks at some states ahead of one in a large rule, and at no others, so that no others are made. Returns nothing if they do not suffice.
 std::optional<bool> TextCounts::look_for_unbounded_string(NfaStateId from) {
   unbounded_.resize(nfa_.states.size(), 0);
   if (unbounded_[from]) return unbounded_[from] == 1;
@@ -276,22 +276,20 @@ bool TextCounts::has_unbounded_strings(StateId state) {
   return false;
 }
 
-// Where parts may stand in any order, that are read from the state on until its rule ends.
+// Whether parts that are read from the state to the end of its rule may stand in any order.
 bool TextCounts::permutes(StateId state) const {
   if (!nfa_.permutes) return false;
   if (!nfa_.unlowered || state == DEAD || state == BOTTOM || (dfa_[state].flags & (STATE_GUARD | STATE_REGION))) return true;
   return nfa_.unlowered->permutes(dfa_.rule(state));
 }
 
-// A number has a few spellings but for zeros, which are not counted; escapes and other orders give a text any number of them.
+// A number has a few spellings, apart from zeros, which are not counted. Escapes and other orders give a value any number of spellings.
 bool TextCounts::surely_more(u32 texts, u32 values, StateId state) const {
   constexpr u64 SPELLINGS = 64;
   return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !permutes(state));
 }
 
-bool TextCounts::scope_may_run_out(StateId state) {
-  if (!dfa_.in_scope(state)) return false;
-  const RuleId rule = dfa_.rule(state);
+bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
     u32 texts = UNBOUNDED;

@@ -1,8 +1,8 @@
 // How many texts lead from a DFA state to where its rule ends: lower bounds, exact counts, and whether there is any bound.
 //
-// A value that must be new can be ruled out only where few texts are left for it. Three answers, the cheap ones first:
+// A value that must be new can be ruled out only if few texts are left for it. There are three answers, the cheap ones first:
 //
-//   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA    one search a rule; a few states ahead of one in a large rule
+//   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA   a search a rule, or some states ahead
 //   min_text_count          a lower bound, by looking at some states ahead                   at most 48 states
 //   text_count              the exact number, counted from the ends                          at most 4,096 states; UNKNOWN_COUNT beyond
 //
@@ -29,11 +29,15 @@ class TextCounts {
       : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(trie.max_token_bytes()), searched_states_(trie.thresholds().searched_states) {}
 
   u32 min_text_count(StateId state, std::size_t look = LOOK_AHEAD);
-  u32 text_count(StateId state);  // UNKNOWN_COUNT for very many, and where rules are called
+  u32 text_count(StateId state);  // UNKNOWN_COUNT if they are very many, or if rules are called
   bool has_unbounded_strings(StateId state);
-  // Whether a number of texts from a state on, DEAD for one that is not told, is surely more values than these.
+  // Whether this number of texts from a state on (DEAD if the state is unknown) surely spells more than this number of values.
   bool surely_more(u32 texts, u32 values, StateId state = DEAD) const;
-  bool scope_may_run_out(StateId state);  // a state of a scope that a token may leave without a value that is new
+  // Whether a token may leave a state of a scope without a new value.
+  bool scope_may_run_out(StateId state) {
+    if (!nfa_.any_distinct || !dfa_.in_scope(state)) return false;  // PERF: asked of every edge of a step
+    return scope_may_run_out(dfa_.rule(state), state);
+  }
   void clear() { min_counts_ = {}, counts_ = {}; }
   std::size_t bytes() const {
     return (min_counts_.capacity() + counts_.capacity()) * sizeof(u32) + unbounded_.capacity() + unbounded_known_.capacity();
@@ -48,12 +52,13 @@ class TextCounts {
   enum Known : u8 { UNSEEN, LARGE, KNOWN };
   std::vector<u8> unbounded_;  // by NFA state: 1 if a string repeats ahead; 2 if none does, in large rules
   std::vector<u8> unbounded_known_;  // by rule: unbounded_ holds its states
-  std::vector<u32> scope_text_counts_;  // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
+  std::vector<u32> scope_text_counts_;  // by rule: a lower bound on the values that may stand in its scope, or UNBOUNDED
   void find_unbounded_strings(RuleId rule, bool any_size);
   std::optional<bool> look_for_unbounded_string(NfaStateId from);
   bool repeats_letters(NfaStateId state) const;
   bool permutes(StateId state) const;
-  bool calls_endless(NfaStateId state) const;  // a rule that the expressions know to be
+  bool scope_may_run_out(RuleId rule, StateId state);
+  bool calls_endless(NfaStateId state) const;  // the expressions say that a called rule has infinitely many values
   template <class F>
   void each_next(NfaStateId state, F take) const;
   u32& at(std::vector<u32>& counts, StateId state) {

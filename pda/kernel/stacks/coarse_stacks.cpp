@@ -5,11 +5,12 @@
 namespace stackmask {
 
 StackId CoarseStacks::of(StackId configuration) {
-  if (const u32* found = coarse_.find(configuration)) return StackId(*found);
+  if (!may_differ()) return configuration;
+  if (const StackId found = at(configuration); found != NONE) return found;
   Scratch<StackId> todo{configuration};
   while (!todo.empty()) {
     const StackId node = todo.back();
-    if (coarse_.find(node)) {
+    if (at(node) != NONE) {
       todo.pop_back();
       continue;
     }
@@ -19,22 +20,22 @@ StackId CoarseStacks::of(StackId configuration) {
     for (u32 i = 0; i < stacks_.edge_count(node); i++) {
       const StackEdge edge = stacks_.edges(node)[i];
       if (edge.state == BOTTOM) continue;
-      if (const u32* below = coarse_.find(edge.below)) {
+      if (const StackId below = at(edge.below); below != NONE) {
         changes =
-            changes || *below != edge.below || (dfa_[edge.state].flags & STATE_REGION) || counters_.saturated(edge.state) != edge.state;
+            changes || below != edge.below || (dfa_[edge.state].flags & STATE_REGION) || counters_.saturated(edge.state) != edge.state;
       } else {
         todo.push_back(edge.below);
       }
     }
-    if (todo.size() > waiting) continue;  // below first
+    if (todo.size() > waiting) continue;  // the nodes below come first
     const StackId coarse = changes ? unite_coarse(node) : node;
-    coarse_.insert(node, coarse);
+    at(node) = coarse;
     todo.pop_back();
   }
-  return StackId(*coarse_.find(configuration));
+  return at(configuration);
 }
 
-// The nodes below the node's edges are coarse already.
+// The node with coarse edges; the nodes below it are coarse already.
 StackId CoarseStacks::unite_coarse(StackId node) {
   Scratch<StackEdge> edges;
   StackId through_regions = NO_STACK;
@@ -44,7 +45,7 @@ StackId CoarseStacks::unite_coarse(StackId node) {
       edges.push_back(edge);
       continue;
     }
-    const StackId below(*coarse_.find(edge.below));
+    const StackId below = at(edge.below);
     if (dfa_[edge.state].flags & STATE_REGION) through_regions = stacks_.unite(through_regions, below);
     else edges.push_back({counters_.saturated(edge.state), below});
   }

@@ -6,15 +6,15 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t MOST_STATES = 4096;       // behind blanks
-constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope, that are searched depth first alone
-constexpr std::size_t MOST_DEEP = 64;      // stacks that are searched depth first alone: 4,096 took half a second in lists of lists
+constexpr std::size_t MOST_STATES = 4096;       // after blanks
+constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope: as many are searched depth first only
+constexpr std::size_t MOST_DEEP = 64;           // stacks that are searched depth first only: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
 
 // Larger for bytes that end a JSON value sooner: a comma continues, a quote ends a string, and brackets end the value around it.
 u32 end_order(u8 byte) { return byte == ',' ? 0 : byte == '"' ? 2 : byte == ']' || byte == '}' ? 3 : 1; }
 
-// Whether the last key of a text, whose colon was read, is one of an object and comes for the first time in it.
+// Whether the last key of a text, whose colon was read, belongs to an object and is there for the first time.
 bool is_new_key(const std::string& text) {
   struct Open {
     bool object;
@@ -41,7 +41,7 @@ bool is_new_key(const std::string& text) {
   return !keys.empty() && std::find(keys.begin(), keys.end(), keys.back()) == keys.end() - 1;
 }
 
-// A quote read here begins a member of which the order does not matter.
+// Whether a quote here begins a member of an object whose order does not matter.
 bool begins_member(const RuleDfa& dfa, StateId state) {
   const Nfa& nfa = dfa.nfa();
   bool begins = false;
@@ -83,10 +83,10 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
   return std::min(count, limit);
 }
 
-// A search over the states ahead, depth first; where no end is found soon, every other state is the oldest one, so that no long text hides
-// an end. Called rules are taken to end, but for values that the scope has run out of. It does not see that one value takes from the next:
-// the schema that writes a scope counts values where that could leave too few.
-// PERF: what it finds of the states on the way is kept, or a long text before the end would be searched again behind each of its bytes.
+// A search over the states ahead, depth first. If it finds no end soon, every second state is the oldest one, so that a long text hides no
+// end. Called rules are taken to end, except for values that the scope has run out of. The search does not see that one value takes from
+// the next: the schema that writes a scope counts values if too few could be left.
+// PERF: its answers for the states on the way are kept. Otherwise a long text before the end is searched again after each of its bytes.
 bool NewValues::scope_can_finish(StateId state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
@@ -111,7 +111,7 @@ bool NewValues::scope_can_finish(StateId state) {
     dfa_.build(at);
     dfa_.work().spend(4ull + dfa_[at].range_count);
     if (dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) end = at;
-    // The last ones go first: calls, then punctuation, and blanks in the end.
+    // Those that are added last are searched first: calls, then punctuation, and blanks at the end.
     for (u32 r = 0; r < dfa_[at].range_count && end == DEAD; r++) add(at, dfa_.range_target(at, r));
     for (u32 c = 0; c < dfa_[at].call_count && end == DEAD; c++) {
       const Call call = dfa_.call(at, c);
@@ -141,7 +141,7 @@ u32 NewValues::nearest_text(StackId node) {
   }
 }
 
-// In a number that is zero so far: any number of texts may be left, those with all its exponents, and yet no other value.
+// Whether the text ends in a number that is zero so far: infinitely many texts may be left, with all its exponents, and yet no other value.
 bool NewValues::is_zero(u32 text) const {
   if (text == IN_TOKEN) return false;
   const std::string number = dfa_.texts().number(text);
@@ -171,7 +171,7 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   return result;
 }
 
-// Behind blanks something leads on that does not do so at once. In JSON nothing does: a state before blanks reads all that follows them.
+// Whether something can follow blanks that cannot follow at once. In JSON nothing can: a state before blanks reads all that follows them.
 bool NewValues::needs_blanks(StateId state) {
   if (const u32* found = needs_blanks_.find(state)) return *found != 0;
   Scratch<StateId> todo;
@@ -210,8 +210,8 @@ bool NewValues::needs_blanks(StateId state) {
   return needed;
 }
 
-// A digit read in a loop that leaves the value of a number as it is: a zero behind a fraction of which only zeros are left, a zero before
-// the digits of an exponent, or any digit of the exponent of zero.
+// Whether a digit is read in a loop that does not change the value of a number: a zero after a fraction of which only zeros are left, a
+// zero before the digits of an exponent, or any digit of the exponent of zero.
 bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
   if (byte < '0' || byte > '9' || dfa_.next(state, byte) != state) return false;
   const std::string number = dfa_.texts().number(text);
@@ -225,25 +225,25 @@ bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
   return byte == '0' && !digits && number.find('.') != std::string::npos;
 }
 
-// A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the values seen
-// in the part already read, so the first completion is new. Where none is found soon, every other stack is the oldest one, so that no
-// recursion without end hides an end. Blanks between the parts of a value are left out at first: they make no other value, though a
-// grammar may ask for some. Texts of one value are mostly one text (PendingTexts), so stacks that can only lead to the same values are
-// one. The rest of the search is bounded by the work of a step. INVARIANT: nothing is interned as a configuration.
+// A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the seen values
+// in the part that is already read, so the first completion is new. If it finds none soon, every second stack is the oldest one, so that an
+// endless recursion hides no end. Blanks between the parts of a value are left out at first: they make no other value, though a grammar may
+// ask for some. Most texts of one value are one text (PendingTexts), so stacks that can only lead to the same values are one. The work of a
+// step bounds the rest of the search. INVARIANT: nothing is interned as a configuration.
 bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
   statistics_.searches++;
   struct Place {
     StackEdge at;
-    u32 text;   // that the nearest guard has, before the byte
-    u32 byte;   // to be read by the guards yet, NONE for none
-    bool key;   // of a member that may stand anywhere in its object: it is being read
+    u32 text;   // of the nearest guard, before the byte
+    u32 byte;   // that the guards have not read yet, NONE for none
+    bool key;   // the key of a member that may stand anywhere in its object is being read
   };
   Scratch<Place> pending;
   Map64 visited;
   std::size_t count = 0, oldest = 0;
-  // The rest of an object whose members may stand in any order is read in one order, by rising numbers: every value has such a text.
-  // So a member is not read before one that is required, nor behind a later one that the search has read itself, nor where those behind
-  // it are too few. A key that comes twice is left alone: there the order decides which member counts.
+  // If members may stand in any order, the search reads the rest of an object in one order, by rising numbers: every value has such a text.
+  // So it reads no member before a required one, none after a later one that it has read itself, and none if too few would be left after
+  // it. A key that comes twice may stand anywhere: then the order decides which member counts.
   std::vector<std::pair<u32, u32>> first_used;  // members that were read before the search: head, number
   auto add_used = [&](StateId state) {
     if (state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return;
@@ -265,7 +265,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     });
     std::sort(first_used.begin(), first_used.end());
   }
-  auto out_of_order = [&](StateId state, u32 text) {  // of a member whose key was read
+  auto out_of_order = [&](StateId state, u32 text) {  // a member whose key was read
     const Nfa& nfa = dfa_.nfa();
     const NfaState& at = nfa.states[dfa_.items(state)[0].state];
     if (at.body == NONE || at.member == NONE) return false;
@@ -276,7 +276,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       if (nfa.states[item.state].body != at.body || nfa.states[item.state].member != at.member) return false;
       const Register reg = nfa.registers.get(item.reg);
       bool wrong = false;
-      u64 most = reg.count + 1ull;  // members that the object can have if those behind this one follow
+      u64 most = reg.count + 1ull;  // members that the object can have if only later ones follow
       for (u32 m = 0; m < head.members.size(); m++) {
         const bool used = nfa.registers.used(reg.used, m), again = head.flags[m] & REPEATABLE;
         if (m >= at.member && !(head.flags[m] & NEVER_MEMBER)) most += again ? u64{NONE} : m > at.member && !used;
@@ -309,8 +309,8 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);
-    // PERF: the bytes that end something are pushed last and so read first; otherwise the search would walk a list without end.
-    // One mask of unique objects that hold a list of words took a second, and takes 10 ms.
+    // PERF: the bytes that end something are pushed last and so read first; otherwise the search follows an endless list. One mask of
+    // unique objects that hold a list of words took a second, and takes 10 ms.
     for (u32 r = 0; r < dfa_[at.state].range_count; r++) dfa_.work().spend(4 + (dfa_.range(at.state, r).hi - dfa_.range(at.state, r).lo));
     for (const u32 order : {0u, 1u, 2u, 3u})
       for (u32 r = dfa_[at.state].range_count; r-- > 0;) {

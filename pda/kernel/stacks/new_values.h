@@ -1,10 +1,10 @@
-// Whether a value that must be new can still be: a stack whose guards have seen all values that may follow leads nowhere.
+// Whether a value that must be new still can be new: a stack whose guards have seen all values that may follow leads nowhere.
 //
 //   {true, true, ...} of booleans       [true, false,      no value is left: the stack that begins a third is dropped
 //
-// Asked of every stack that a step makes, so the cheap answers come first: no guard, nothing seen, endless strings ahead, more texts than
-// values; then counts of texts; then a search, depth first. Schemas count what several values take from each other; this sees one value
-// ahead.
+// Every stack that a step makes is asked, so the cheap answers come first: no guard, nothing seen, strings of any length ahead, more texts
+// than values; then counts of texts; then a search, depth first. It looks one value ahead. Where several values take from each other,
+// schemas count them.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -18,9 +18,9 @@ class NewValues {
   NewValues(RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings, Statistics& statistics)
       : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
 
-  bool has_new_value(const StackEdge& edge);  // some value can still be read that a guard below has not seen
-  bool scope_can_finish(StateId state);           // its rule can end without a value that its scope has seen
-  // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
+  bool has_new_value(const StackEdge& edge);  // a value can still be read that the guards below have not seen
+  bool scope_can_finish(StateId state);       // its rule can end without a value that its scope has seen
+  // The number of values that the guards on these stacks have seen, and with `scopes` also the scopes; at most `limit`.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
   void clear() { has_new_value_.clear(), scope_can_finish_.clear(), needs_blanks_.clear(); }
   std::size_t bytes() const { return has_new_value_.bytes() + scope_can_finish_.bytes() + needs_blanks_.bytes(); }

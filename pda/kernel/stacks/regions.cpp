@@ -77,23 +77,14 @@ StackId Regions::behind(StackId top) {
 }
 
 void Regions::add_crossed(StackId top, u32 tokens, std::vector<StateId>& crossed) {
-  Scratch<StackId> todo{top};
-  Map64 looked_at;
-  while (!todo.empty()) {
-    const StackId node = todo.back();
-    todo.pop_back();
-    if (looked_at.find(node)) continue;
-    looked_at.insert(node, 1);
-    dfa_.work().spend(4ull + stacks_.edge_count(node));
-    for (const StackEdge& edge : std::span(stacks_.edges(node), stacks_.edge_count(node))) {
-      if (!(dfa_[edge.state].flags & STATE_REGION)) continue;
-      if (dfa_.region_end(edge.state) <= tokens) crossed.push_back(edge.state);
-      if (stacks_.expires_at(edge.below) <= tokens) todo.push_back(edge.below);
-    }
-  }
+  stacks_.each_edge(top, [&](const StackEdge& edge) {
+    if (!(dfa_[edge.state].flags & STATE_REGION)) return false;
+    if (dfa_.region_end(edge.state) <= tokens) crossed.push_back(edge.state);
+    return stacks_.expires_at(edge.below) <= tokens;
+  });
 }
 
-// The states that follow an ended region are there already. INVARIANT: there are some, for no region lies in a SCOPE.
+// The states that follow an ended region are in the configuration already. INVARIANT: there are some, since no region lies in a SCOPE.
 StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<StateId>& crossed) {
   if (crossed.empty()) return configuration;
   std::sort(crossed.begin(), crossed.end());

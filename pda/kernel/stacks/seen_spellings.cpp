@@ -11,7 +11,7 @@ bool SeenSpellings::spells_values(StackId below) const {
   return !stacks_.guarded(edge.below) && dfa_.guard_text(edge.state) != IN_TOKEN;
 }
 
-std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::vector<std::pair<u32, u32>>* counts) {
+std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::vector<std::pair<NodeId, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
   if (!spells_values(below)) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
     for (const u32 id : ids) total += count_spellings(dfa_.values().value(id), before, state, nullptr);
     return total;
   }
-  // Values that were counted before need not be counted again when one more is seen.
+  // Values that were counted before are not counted again when one more is seen.
   auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& each) {
     return each.state == state && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
   });
@@ -42,7 +42,7 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   }
   Scratch<u32> added;
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
-  Scratch<std::pair<u32, u32>> spelled;
+  Scratch<std::pair<NodeId, u32>> spelled;
   for (const u32 id : added) known->total += count_spellings(dfa_.values().value(id), before, state, &spelled);
   known->ids = ids;
   auto& list = known->counts;
@@ -61,18 +61,18 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   return known->total;
 }
 
-// How many texts spell the rest of a value behind its beginning, only those that the state reads if one is given, and how many of them
-// each node is on the way to.
+// The number of texts that spell the rest of a value after its beginning, and for each node the number of those that it is on the way to.
+// If a state is given, only the texts that it reads.
 u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, StateId state,
-                                   std::vector<std::pair<u32, u32>>* counts) {
+                                   std::vector<std::pair<NodeId, u32>>* counts) {
   if (value.compare(0, before.size(), before) != 0) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
-    u32 slash, node;           // slash: the node of the backslash before a slash; NONE where the trie has no such node
+    NodeId slash, node;        // slash: the node of the backslash before a slash; NONE where the trie has no such node
     StateId state;
   };
-  Scratch<Place> places{{before.size(), 0, NONE, 0, state}};
-  Scratch<u32> path;  // nodes of the spelling so far
+  Scratch<Place> places{{before.size(), 0, NONE, TokenTrie::ROOT, state}};
+  Scratch<NodeId> path;  // nodes of the spelling so far
   u32 total = 0;
   while (!places.empty()) {
     const Place at = places.back();
@@ -84,17 +84,17 @@ u32 SeenSpellings::count_spellings(const std::string& value, const std::string& 
     if (at.index == value.size()) {
       if (state != DEAD && !(dfa_[at.state].flags & STATE_FINAL)) continue;
       total++;
-      for (const u32 node : path) counts->push_back({node, 1});
+      for (const NodeId node : path) counts->push_back({node, 1});
       continue;
     }
-    auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_.child(node, static_cast<u8>(byte)); };
+    auto child = [&](NodeId node, char byte) { return node == NONE || !counts ? NONE : trie_.child(node, static_cast<u8>(byte)); };
     auto next = [&](StateId f, char byte) { return f == DEAD ? DEAD : dfa_.next(f, static_cast<u8>(byte)); };
     const char byte = value[at.index];
     if (const StateId to = next(at.state, byte); to != DEAD || state == DEAD)
       places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
     if (byte != '/') continue;
     const StateId to = next(next(at.state, '\\'), '/');
-    const u32 backslash = child(at.node, '\\');
+    const NodeId backslash = child(at.node, '\\');
     if (to != DEAD || state == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
   }
   return total;

@@ -6,7 +6,7 @@ namespace stackmask {
 
 namespace {
 constexpr u32 BUNDLED = 16;  // bundles in the next larger one
-constexpr u32 BUNDLES = 3;  // one in the other, of bytes and again of tokens; those of bytes are half as long
+constexpr u32 BUNDLES = 3;  // nested in each other, by bytes and again by tokens; those by bytes are half as long
 }  // namespace
 
 StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
@@ -55,7 +55,7 @@ StackId StackSet::intern(std::vector<StackEdge>& list) {
   return id;
 }
 
-// The node for returning to `state` above `below`: where the state may end at once, the edges of `below` come along.
+// The node for a return to `state` above `below`. If the state may end at once, the edges of `below` belong to it too.
 StackId StackSet::push(StateId state, StackId below) {
   if (dfa_.only_ends(state)) return below;
   const u64 key = static_cast<u64>(state) << 32 | below;
@@ -78,7 +78,7 @@ StackId StackSet::region_node(RuleId rule, StackId below) {
     single.push_back({dfa_.region(rule, in_tokens, in_bytes, number), node});
     node = intern(single);
   };
-  u32 number = 1;  // regions that began at the very beginning, of the text or of a token, need none
+  u32 number = 1;  // regions that begin where the text or a token begins need none
   for (u32 size = 2 * dfa_.bundled_tokens(); number <= BUNDLES; size *= BUNDLED, number++)
     if (bytes >= size) bundle(number, tokens, bytes / size);
   for (u32 size = dfa_.bundled_tokens(); number <= 2 * BUNDLES; size *= BUNDLED, number++)
@@ -91,7 +91,8 @@ StackId StackSet::return_node(const Call& call, StackId below) {
   return dfa_.nfa().rules[call.rule].is_region() ? region_node(call.rule, back) : back;
 }
 
-// All stacks of both. Where both hold a state its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
+// All stacks of both nodes. If both hold a state, the nodes below it are united, so the work goes down the stacks, by an explicit list of
+// pairs.
 StackId StackSet::unite(StackId a, StackId b) {
   if (a == b || b == NO_STACK) return a;
   if (a == NO_STACK) return b;
@@ -126,7 +127,7 @@ StackId StackSet::unite(StackId a, StackId b) {
         merged.push_back({left.state, below}), i++, j++;
       }
     }
-    if (todo.size() > waiting) continue;  // below first
+    if (todo.size() > waiting) continue;  // the nodes below come first
     const StackId node = intern(merged);
     unions_.insert(key_of(x, y), node);
     todo.pop_back();
@@ -144,7 +145,7 @@ void StackSet::unite_equal(std::vector<StackEdge>& list) {
   list.resize(out);
 }
 
-// The byte becomes part of the texts that guards on these stacks wait for.
+// Appends the byte to the texts of the guards on these stacks.
 StackId StackSet::advance(StackId node, u8 byte) {
   if (!(guarded_[node] & GUARD_BELOW)) return node;
   auto key_of = [byte](StackId x) { return static_cast<u64>(x) << 8 | byte; };
@@ -201,7 +202,7 @@ std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vect
     list.clear();
     const StackEdge* before = reinterpret_cast<const StackEdge*>(old.at(node));
     for (std::size_t i = 0; i < old.length(node) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].below]});
-    if (!std::is_sorted(list.begin(), list.end())) std::sort(list.begin(), list.end());  // only guards change their places
+    if (!std::is_sorted(list.begin(), list.end())) std::sort(list.begin(), list.end());  // the order of guards alone may change
     map[node] = intern(list);
   }
   return map;

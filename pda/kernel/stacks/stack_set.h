@@ -4,15 +4,15 @@
 //
 //     text  (        node 2: [S after "("] -> 1                          1: the empty stack, below it 0: no stack
 //     text  ((       node 3: [S after "("] -> 2
-//     text  ((x      node 4: [S after "x)"] -> 2    an ended state is popped: [S after "x"] of node 3 brings the edges of node 2 along
+//     text  ((x      node 4: [S after "x)"] -> 2    an ended state is popped: [S after "x"] of node 3 adds the edges of node 2
 //
 // A configuration of the pushdown automaton is such a node. Equal sets of stacks have equal numbers, so a step from one is computed once,
 // and the tokens that a configuration allows are a function of a number.
 //
-// INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of the node below along), holds a state once
-// (equal states unite the nodes below them), and holds no state that can only end, regions aside. So ambiguous grammars keep one node for
-// all stacks that share their tops. A region brings no edges of the node below along, so that stacks through it can be distinguished from
-// others and dropped.
+// INVARIANT: a node is closed under popping (if the state of an edge may end, the node also has the edges of the node below), holds a state
+// once (equal states unite the nodes below them), and holds no state that can only end, except regions. So ambiguous grammars keep one node
+// for all stacks that share their tops. A region does not add the edges of the node below, so that stacks through it can be distinguished
+// from others and dropped.
 //
 // A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
 //
@@ -32,7 +32,7 @@ struct StackEdge {
 constexpr StackId NO_STACK{0};
 constexpr StackId EMPTY_STACK{1};
 
-// Flags: what some stack of a node holds.
+// What some stack of a node holds, as flags.
 enum StackFlags : u8 {
   GUARD_BELOW = 1,
   SCOPE_BELOW = 2,  // a scope whose values may run out
@@ -53,18 +53,19 @@ class StackSet {
   StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique
   StackId push(StateId state, StackId below);
   StackId unite(StackId a, StackId b);
-  void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
+  void unite_equal(std::vector<StackEdge>& edges);  // sorts them; edges of one state become one
   StackId advance(StackId node, u8 byte);
   StackId return_node(const Call& call, StackId below);  // the node that a called rule stands on
-  StackId region_node(RuleId rule, StackId below);  // ... and the region that it is, in its bundles
+  StackId region_node(RuleId rule, StackId below);  // the region of a rule above a node, in its bundles
 
-  // Some rule has a limit: only then does the position matter, where regions begin that a step enters.
+  // Whether some rule has a limit. Only then the position matters, at which a step enters regions.
   bool limited() const { return limited_; }
   void set_position(u32 tokens, u32 bytes) { position_tokens_ = tokens, position_bytes_ = bytes; }
   void begin_step() { entered_region_ = false; }
   bool entered_region() const { return entered_region_; }  // since begin_step(): the nodes made since then depend on the position
 
-  // Each edge of a node and of those below it, of each node once; `visit(edge)` says whether to go on below the edge, and interns nothing.
+  // Calls visit(edge) for the edges of a node and of those below it, each node once. It returns whether to visit the node below the edge,
+  // and interns nothing.
   template <class Visit>
   void each_edge(StackId from, Visit visit) const {
     Scratch<StackId> todo{from};
@@ -82,7 +83,7 @@ class StackSet {
 
   // Marks the nodes below used nodes as used, and the states on them.
   void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
-  std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<StateId>& state_map);  // forgets the others; the new numbers
+  std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<StateId>& state_map);  // forgets the others; new numbers
   std::size_t bytes() const;
 
  private:

@@ -7,11 +7,11 @@
 namespace stackmask {
 
 namespace {
-// A list of edges that says which of them it holds.
+// A list of edges without duplicates.
 class EdgeSet {
  public:
   explicit EdgeSet(std::vector<StackEdge>& list) : list_(list) {}
-  // Whether the edge was added now.
+  // Returns whether the edge is new.
   bool add(const StackEdge& edge) {
     if (index_.find(list_, key_of(edge), key_of) != NONE) return false;
     list_.push_back(edge);
@@ -30,13 +30,14 @@ Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& n
   steps_.reserve(128);
 }
 
-// Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a region does: what stands behind the
-// regions of a node is known. No guard does, for no region lies in a SCOPE.
+// Pops ended states. The node below is closed under popping, except for guards, which may end again after a value, and for regions, which
+// end at once: Regions::behind() knows what follows them. No guard follows a region, since no region lies in a SCOPE.
 void Steps::pop_ended(std::vector<StackEdge>& raw) {
+  if (std::none_of(raw.begin(), raw.end(), [this](const StackEdge& edge) { return dfa_[edge.state].flags & STATE_FINAL; })) return;
   Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
   EdgeSet popped_to(raw);
-  Scratch<StackId> popped_nodes;  // counts of one body stand on the same nodes
+  Scratch<StackId> popped_nodes;  // states that differ by a count stand on the same nodes
   ListIndex nodes_index;
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
@@ -66,7 +67,7 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
   }
 }
 
-// Calls, callers before callees: ranks grow along calls made before anything is read.
+// Enters called rules, callers before callees: ranks grow along calls that are made before anything is read.
 void Steps::enter_called(std::vector<StackEdge>& raw) {
   struct Pending {
     u32 rank;
@@ -80,8 +81,8 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
     dfa_.work().spend(dfa_[edge.state].call_count * 4ull);
     for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
       const Call call = dfa_.call(edge.state, c);
-      if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
-      // Blanks, say, before a value of which none is left.
+      if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, for which the closure has passed it by
+      // For example blanks before a new value when none is left.
       if (!call.distinct && call.back != DEAD && !new_values_.scope_can_finish(call.back)) continue;
       pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, stacks_.return_node(call, edge.below)});
       std::push_heap(pending.begin(), pending.end(), later);
@@ -174,7 +175,7 @@ StackId Steps::step_token(StackId configuration, u32 token, u32 tokens) {
   const std::string& text = token < trie_.text_count() ? trie_.text(token) : none;
   const bool by_text_alone = dfa_.nfa().token_sets.empty();
   if (by_text_alone && !stacks_.limited()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
-  StackId before = text.empty() ? NO_STACK : configuration;  // the last byte
+  StackId before = text.empty() ? NO_STACK : configuration;  // the configuration before the last byte
   for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
     stacks_.set_position(tokens, static_cast<u32>(i + 1));
     before = step(before, static_cast<u8>(text[i]));

@@ -3,10 +3,10 @@
 //   for each edge (state, below):    read the byte in the state; guards below read it, too
 //   while a state may end:           add the edges of the node below (pop), through guards that let the value pass
 //   for each call, callers first:    add the start of the called rule above the state to return to (push)
-//   drop                             states that read nothing themselves, and values of which none is left
+//   drop                             states that read nothing themselves, and new values if none is left
 //
-// A step is remembered by configuration and byte, so it is computed once; a token is as many lookups as it has bytes. Rules have ranks that
-// grow along calls made before a byte is read, so each rule is entered once a step, with all its callers below it.
+// A step is kept by configuration and byte, so it is computed once; a token takes one lookup for each of its bytes. Ranks of rules grow
+// along calls that are made before a byte is read, so a step enters each rule once, with all its callers below it.
 //
 // Tested by tests/pda/test_engine_corpus.py, test_engine_exhaustive.py and tests/fuzz.
 #pragma once
@@ -22,7 +22,7 @@ class Steps {
 
   StackId step(StackId configuration, u8 byte);  // NO_STACK if the byte is refused
   StackId step_bytes(StackId configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
-  // By id and by text, after `tokens` tokens: regions that have spanned their limit end where they may.
+  // A step by the token's id and by its text, after `tokens` tokens. Regions that have spanned their limit end if they may.
   StackId step_token(StackId configuration, u32 token, u32 tokens);
   StackId step_last(StackId configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
   // The configuration for raw edges: ended states are popped, called rules entered, and states that read nothing themselves dropped.
@@ -40,7 +40,7 @@ class Steps {
   Regions& regions_;
   Statistics& statistics_;
   Map64 steps_, token_steps_;
-  u32 crossed_after_ = NONE;  // the step being computed notes the regions that it leaves, and that have spanned their limit by then
+  u32 crossed_after_ = NONE;  // the current step lists the regions that it leaves and that have spanned their limit after so many tokens
   std::vector<StateId> crossed_regions_;
   struct Recording {
     Steps& steps;

@@ -14,7 +14,7 @@ class Canonical {
   explicit Canonical(const std::string& text) : text_(text) {}
 
   std::optional<std::string> run() {
-    // One buffer; an open object remembers where its members lie in it, to sort them when it closes.
+    // There is one buffer. An open object keeps the places of its members in it, to sort them when it closes.
     struct Open {
       bool object;
       std::size_t start;
@@ -132,7 +132,7 @@ class Canonical {
     return true;
   }
 
-  void utf8(u32 code) {  // surrogates that stand alone keep their three bytes
+  void utf8(u32 code) {  // a lone surrogate keeps its three bytes
     auto first = [&](u32 mark, u32 shift) { return static_cast<char>(mark | code >> shift); };
     auto more = [&](u32 shift) { return static_cast<char>(0x80 | (code >> shift & 63)); };
     if (code < 0x80) out_.push_back(static_cast<char>(code));

@@ -52,7 +52,8 @@ u32 PendingTexts::child(u32 text, u8 byte) {
   return id;
 }
 
-// The text whose open object has its members by their keys, the older one of equal keys first. Those before the last are sorted already.
+// The text with the members of its open object sorted by their keys, of equal keys the older one first. All members before the last are
+// sorted already.
 u32 PendingTexts::sorted(u32 text) {
   std::string reversed;
   std::vector<std::size_t> commas;  // of the object, as places in `reversed`
@@ -94,9 +95,10 @@ u32 PendingTexts::sorted(u32 text) {
   return at;
 }
 
-// The byte may be the last of \uXXXX, which becomes its character, in UTF-8 or behind a backslash; with lower digits where it stays.
+// The text after a byte that may be the last of \uXXXX. That escape becomes its character, in UTF-8 or after a backslash, or it stays, with
+// digits in lower case.
 u32 PendingTexts::unescaped(u32 text, u8 byte) {
-  auto unit = [this](u32 at, u8 last, u32& before) -> u32 {  // four digits that end with `last`, NONE where there are none
+  auto unit = [this](u32 at, u8 last, u32& before) -> u32 {  // the four digits that end with `last`, NONE if there are none
     u32 value = hex_digit(last);
     for (u32 shift = 4; shift < 16; shift += 4, at = parents_[at].first) {
       const u32 digit = hex_digit(parents_[at].second);
@@ -133,7 +135,7 @@ u32 PendingTexts::unescaped(u32 text, u8 byte) {
   return write(std::string{static_cast<char>(0xF0 | code >> 18), last(12), last(6), last(0)});
 }
 
-// PERF: a text is not read again, byte by byte: the guards of a value of 2,000 bytes hold two million bytes of texts.
+// PERF: no text is read again byte by byte, since the guards of a value of 2,000 bytes hold two million bytes of texts.
 u32 PendingTexts::adopt(const PendingTexts& other, u32 text, std::vector<u32>& known) {
   Scratch<u32> way;
   for (; text != EMPTY && known[text] == EMPTY; text = other.parents_[text].first) way.push_back(text);

@@ -1,12 +1,12 @@
-// The text of a value that is being read and must be new: a tree of bytes, in which texts that begin alike share their beginnings.
+// The texts of values that are being read and must be new: a tree of bytes, in which texts that begin alike share their beginnings.
 //
 //   "a    "ab    "ac           "  <- a <- b          a text is a node; its bytes are read on the way to the root
 //                                       \ c
 //
-// A text is replaced by one that spells the same value and continues alike, so texts of one value are mostly one text. Blanks between the
-// parts of a JSON text are left out; those behind a number or a word are one blank until a comma, colon or closing bracket follows. The
-// members of an object are sorted by their keys where one ends, in objects of up to 1 KB. Escapes become their characters; behind a
-// backslash stay the quote, the backslash, characters below U+0020 and surrogates that stand alone. A byte more is one lookup, once known.
+// A text is replaced by one that spells the same value and continues alike, so most texts of one value are one text. Blanks between the
+// parts of a JSON text are left out; those after a number or a word are one blank until a comma, colon or closing bracket follows. The
+// members of an object are sorted by their keys when a member ends, in objects of up to 1 KB. Escapes become their characters, except for
+// the quote, the backslash, characters below U+0020 and lone surrogates. One more byte takes one lookup, once it is known.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -23,16 +23,16 @@ class PendingTexts {
   u32 extend(u32 text, u8 byte);
   bool inside_string(u32 text) const { return modes_[text] != OUTSIDE; }
   std::string text(u32 text) const;
-  std::string number(u32 text) const;  // that the text ends in, not inside of a string; empty for none
-  // A text of another table, and all that it begins with; `known` has the numbers here of those that came before, EMPTY for none.
+  std::string number(u32 text) const;  // at the end of the text, outside of strings; empty for none
+  // Takes a text of another table and all its beginnings. `known` has the numbers here of texts that were taken before, EMPTY for others.
   u32 adopt(const PendingTexts& other, u32 text, std::vector<u32>& known);
   std::size_t size() const { return parents_.size(); }
   std::size_t bytes() const { return children_.bytes() + parents_.capacity() * sizeof(parents_[0]) + modes_.capacity(); }
 
  private:
   enum Mode : u8 { OUTSIDE, INSIDE, BEHIND_BACKSLASH };  // of a JSON string
-  Map64 children_;                                    // by text << 8 | byte
-  std::vector<std::pair<u32, u8>> parents_{{0, 0}};   // by text: the text before its last byte, and that byte
+  Map64 children_;  // by text << 8 | byte
+  std::vector<std::pair<u32, u8>> parents_{{0, 0}};  // by text: the text before its last byte, and that byte
   std::vector<u8> modes_{OUTSIDE};
 
   u32 child(u32 text, u8 byte);

@@ -8,9 +8,9 @@ namespace stackmask {
 
 namespace {
 
-constexpr std::ptrdiff_t MOST_SLASHES = 8;  // in a string whose spellings are counted: 256 of them
+constexpr std::ptrdiff_t MOST_SLASHES = 8;  // in a string whose spellings are counted, of which there are 256 then
 
-// Of the characters that a string may hold without an escape only the slash has two spellings, as itself and behind a backslash.
+// Among the characters that need no escape in a string only the slash has two spellings, as itself and after a backslash.
 u32 spellings_of(const std::string& value) {
   const std::ptrdiff_t slashes = std::count(value.begin(), value.end(), '/');
   const bool escapes = std::any_of(value.begin(), value.end(), [](char byte) { return static_cast<u8>(byte) < 0x20 || byte == '\\'; });

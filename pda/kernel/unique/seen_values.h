@@ -6,7 +6,7 @@
 //                         sets     {}   {0}   {0, 1}
 //
 // A set is a trie over the digits of its values' numbers to the base 32, whose nodes are interned (a hash-consed trie; Goubault 1994):
-// equal sets are equal nodes, and a set with one value more shares all nodes but the five on the way to it.
+// equal sets are equal nodes, and a set with one more value shares all nodes but the five on the way to that value.
 // So 10,000 different values take time and memory for 50,000 nodes, not for 10,000 lists of up to 10,000.
 //
 //   {0, 1, 40}   root -- 0 -- 0 -- 0 --+-- 0 --> bits 0 and 1
@@ -28,9 +28,9 @@ class SeenValues {
  public:
   static constexpr u32 NO_VALUES = 0;  // the empty set
   SeenValues() { node({}); }
-  u32 value_id(const std::string& text);                          // of a JSON text
-  u32 find(const std::string& text) const;                        // the same, NONE if no value of the table
-  const std::string& value(u32 id) const { return values_[id]; }  // in its canonical spelling; until the next is seen
+  u32 value_id(const std::string& text);                          // the number of a JSON text
+  u32 find(const std::string& text) const;                        // the same, NONE if the table has no such value
+  const std::string& value(u32 id) const { return values_[id]; }  // in its canonical spelling; valid until the next is seen
   u32 count(u32 set) const { return counts_[set]; }
   bool contains(u32 set, u32 value) const;
   template <class F>
@@ -38,12 +38,13 @@ class SeenValues {
     if (set != NO_VALUES) each(set, LEVELS, 0, take);
   }
   u32 with(u32 set, u32 value);                    // NONE if it is a member already
-  u32 spellings(u32 set);                          // how many texts spell its values without needless escapes, NONE if unknown
+  u32 spellings(u32 set);                          // the number of texts that spell its values without needless escapes, NONE if unknown
   struct Adopted {
     u32 theirs = NO_VALUES, own = NO_VALUES;
   };
-  using LastAdopted = std::array<Adopted, 4>;  // the last one first
-  // A set of another table. PERF: those of a history have a value more than one before them; 1,000 of 1,000 values took 20 ms.
+  using LastAdopted = std::array<Adopted, 4>;  // the latest one first
+  // Takes a set of another table. PERF: most sets of a history have one value more than a set before them; without `last` 1,000 sets of
+  // 1,000 values took 20 ms.
   u32 adopt(const SeenValues& other, u32 set, LastAdopted& last);
   std::size_t set_count() const { return nodes_.size(); }
   std::size_t bytes() const { return nodes_.bytes() + counts_.capacity() * sizeof(u32) + spellings_.bytes() + text_bytes_; }
@@ -76,7 +77,7 @@ class SeenValues {
   }
   u32 node(std::span<const u32> words, u32 count = 0);
   u32 build(std::span<const u32> values, u32 level);  // rising
-  // Appends the values that a set has beside those of another; false where it lacks some of these.
+  // Appends the values that the set `to` has and `from` lacks; false if `to` lacks some values of `from`.
   bool grown(u32 from, u32 to, u32 level, u32 prefix, std::vector<u32>& added) const;
   u32 canonical_id(const std::string& canonical);
 };

@@ -53,7 +53,7 @@ enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, 
 
 struct Key {
   u32 words[6];
-  Key(u32 question, u32 node, u64 inside, u64 detail)
+  Key(u32 question, NodeId node, u64 inside, u64 detail)
       : words{question,
               node,
               static_cast<u32>(inside),
@@ -75,7 +75,7 @@ u64 next_list() {
 }
 
 std::size_t bytes_of(const NodeList& list) {
-  return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(u32) + list.tokens.capacity() * sizeof(i32);
+  return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(NodeId) + list.tokens.capacity() * sizeof(i32);
 }
 
 }  // namespace
@@ -101,15 +101,15 @@ AsciiSet ascii_inside(u64 inside) {
   return set;
 }
 
-ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : trie_(trie), node_(node), memos_(memos) {
+ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : trie_(trie), node_(node), memos_(memos) {
   const TrieNode* nodes = trie.nodes();
-  const u32 base = depth(), end = node + nodes[node].skip();
+  const u32 base = depth(), size = nodes[node].skip();
   std::vector<Path> paths(trie.max_token_bytes() + 1u);
-  std::vector<std::pair<u32, u32>> ends;  // (token, node)
-  node_signatures_.assign(end - node, 0);
-  node_chars_.assign(end - node, 0);
-  std::vector<u16> chars(end - node, 0);  // including the character that the node lies in
-  for (u32 at = node + 1; at < end; at++) {
+  std::vector<std::pair<u32, NodeId>> ends;  // (token, node)
+  node_signatures_.assign(size, 0);
+  node_chars_.assign(size, 0);
+  std::vector<u16> chars(size, 0);  // including the character that the node lies in
+  for (const NodeId at : trie.each_below(node)) {
     const u32 level = nodes[at].depth - base;
     const Path& before = paths[level - 1];
     const u8 byte = nodes[at].byte();
@@ -121,7 +121,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : tri
     node_signatures_[at - node] = path.ended();
     node_chars_[at - node] = path.chars;
     chars[at - node] = static_cast<u16>(path.chars + (path.pending ? 1 : 0));
-    for (i32 token = nodes[at].token; token >= 0; token = trie.same(token)) ends.push_back({static_cast<u32>(token), at});
+    for (i32 token = nodes[at].token; token >= 0; token = trie.next_duplicate(token)) ends.push_back({static_cast<u32>(token), at});
   }
   std::sort(ends.begin(), ends.end());
   for (const auto& [token, at] : ends) {
@@ -136,8 +136,8 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : tri
 u32 ClassIndex::depth() const { return trie_.nodes()[node_].depth; }
 
 std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) const {
-  if (chars >= longest_loop(inside)) chars = NONE;
   return memos_.get<std::shared_ptr<const LoopMask>>(Key(LOOP_MASK, node_, inside, chars), [&] {
+    if (chars != NONE && chars >= longest_loop(inside)) return made_with(loop_mask(inside, NONE), trie_.words() * sizeof(u32));
     auto mask = std::make_shared<LoopMask>();
     if (chars != NONE && chars >= trie_.thresholds().trimmed_characters) {
       mask->words = loop_mask(inside, NONE)->words;
@@ -151,7 +151,7 @@ std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) con
       for (std::size_t i = 0; i < tokens_.size(); i++)
         mask->words[tokens_[i] >> 5] |= static_cast<u32>((signatures_[i] & outside) == 0 && chars_[i] <= chars) << (tokens_[i] & 31);
     }
-    return made_with(std::move(mask), trie_.words() * sizeof(u32));
+    return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
 }
 
@@ -169,38 +169,43 @@ std::shared_ptr<const std::vector<i32>> ClassIndex::loop_tokens(u64 inside, u32 
 
 std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars,
                                                                  const std::vector<std::pair<u32, u64>>& exits) const {
-  chars = std::min(chars, longest_loop(inside));
   const Key head(LOOP_MASK_WITH_EXITS, node_, inside, chars);
   Scratch<u32> key;
   key.assign(std::begin(head.words), std::end(head.words));
   for (const auto& [exit, range] : exits) key.insert(key.end(), {exit, static_cast<u32>(range), static_cast<u32>(range >> 32)});
   return memos_.get<std::shared_ptr<const LoopMask>>(key, [&] {
+    if (const u32 longest = longest_loop(inside); chars > longest)
+      return made_with(loop_mask_with_exits(inside, longest, exits), trie_.words() * sizeof(u32));
     auto mask = std::make_shared<LoopMask>();
     mask->words = loop_mask(inside, chars)->words;
     for (const auto& [exit, range] : exits) {
       const auto list = loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range));
       for (const i32 token : list->tokens) mask->words[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
     }
-    return made_with(std::move(mask), trie_.words() * sizeof(u32));
+    return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
 }
 
 std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
-  const u32 longest = longest_exit(inside, exit);
-  low = std::min(low, longest + 1);
-  high = std::min(high, longest);
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_EXITS + exit, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
+    // Bounds that no path comes near ask for the same list, which is then kept under both keys: a known one costs one lookup.
+    const u32 longest = longest_exit(inside, exit);
+    if (low > longest + 1 || high > longest) {
+      auto known = loop_exits(inside, exit, std::min(low, longest + 1), std::min(high, longest));
+      const std::size_t bytes = bytes_of(*known);
+      return made_with(std::move(known), bytes);
+    }
     auto list = std::make_shared<NodeList>(next_list());
     // A path that ends inside a character cannot be left there, so INCOMPLETE must not be inside.
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit]) {
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
-      for (i32 token = trie_.nodes()[at.node].token; token >= 0; token = trie_.same(token)) list->tokens.push_back(token);
+      for (i32 token = trie_.nodes()[at.node].token; token >= 0; token = trie_.next_duplicate(token)) list->tokens.push_back(token);
       (trie_.nodes()[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
       list->height = std::max<u32>(list->height, trie_.height(at.node));
     }
     const std::size_t bytes = bytes_of(*list);
-    return made_with(std::move(list), bytes);
+    return made_with(std::shared_ptr<const NodeList>(std::move(list)), bytes);
   });
 }
 
@@ -220,7 +225,7 @@ std::shared_ptr<const std::vector<u16>> ClassIndex::exit_places(u64 inside, u32 
 
 std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
   return memos_.get<std::shared_ptr<const Paths>>(Key(EXIT_PATHS, node_, inside, 0), [&] {
-    std::vector<u32> nodes;
+    std::vector<NodeId> nodes;
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (u32 exit = 0; exit < EXITS; exit++) {
       if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
@@ -230,10 +235,10 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
     std::sort(nodes.begin(), nodes.end());
     auto paths = std::make_shared<Paths>();
     std::string before, path;
-    for (const u32 node : nodes) {
+    for (const NodeId node : nodes) {
       path.assign(trie_.nodes()[node].depth - depth(), 0);
-      for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at))
-        path[i] = static_cast<char>(trie_.nodes()[at].byte());
+      NodeId at = node;
+      for (std::size_t i = path.size(); i-- > 0; at = trie_.parent(at)) path[i] = static_cast<char>(trie_.nodes()[at].byte());
       const auto differs = std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first;
       paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(differs - path.begin())});
       paths->bytes.insert(paths->bytes.end(), differs, path.end());
@@ -253,7 +258,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 
     for (u32 i = 1; i < node_chars_.size(); i++)
       if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] >= low && node_chars_[i] <= high &&
           trie_.nodes()[node_ + i].skip() > 1)
-        list->nodes.push_back(node_ + i);
+        list->nodes.push_back(NodeId(node_ + i));
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::move(list), bytes);
   });

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base.h"
+#include "ids.h"
 #include "vocabulary/memo.h"
 
 namespace stackmask {
@@ -73,27 +74,27 @@ AsciiSet ascii_inside(u64 inside);              // all bytes of the classes
 
 // An occurrence of an exit in the trie.
 struct Occurrence {
-  u64 before;  // signature of the path before it
-  u32 node;    // the node that it leads to
-  u32 chars;   // characters of the path before it
+  u64 before;   // signature of the path before it
+  NodeId node;  // the node that it leads to
+  u32 chars;    // characters of the path before it
 };
 
 struct NodeSet;
 
 // A set of trie nodes, sorted, that have children.
 struct NodeList {
-  u64 number;               // unique among all lists
-  std::vector<u32> nodes;
-  std::vector<u32> leaves;  // nodes left out because they have no children
-  std::vector<i32> tokens;  // that end at all of them
-  u32 height = 0;           // the largest number of bytes below one of them
+  u64 number;                  // unique among all lists
+  std::vector<NodeId> nodes;
+  std::vector<NodeId> leaves;  // nodes left out because they have no children
+  std::vector<i32> tokens;     // that end at all of them
+  u32 height = 0;              // the largest number of bytes below one of them
   mutable std::atomic<const NodeSet*> set = nullptr;  // the set of the nodes, made on first use
 };
 
 // The paths to some nodes of the trie, in its order, each without the bytes that it shares with the previous one.
 struct Paths {
   struct Way {
-    u32 node;
+    NodeId node;
     u32 begin;    // its new bytes: bytes[begin, next way's begin)
     u16 common;   // the number of shared bytes
   };
@@ -116,10 +117,10 @@ class TokenTrie;
 // The caller keeps an answer while it uses it, because the memos may forget it. Any number of threads may ask.
 class ClassIndex {
  public:
-  ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos);
-  u32 node() const { return node_; }
+  ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos);
+  NodeId node() const { return node_; }
   u32 depth() const;  // of the node
-  u64 signature(u32 node) const { return node_signatures_[node - node_]; }
+  u64 signature(NodeId node) const { return node_signatures_[node - node_]; }
 
   // Tokens whose signature lies in `inside` and that have at most `chars` characters.
   std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
@@ -144,7 +145,7 @@ class ClassIndex {
 
  private:
   const TokenTrie& trie_;
-  u32 node_;
+  NodeId node_;
   std::vector<u32> tokens_;           // rising
   std::vector<u64> signatures_;       // by place in tokens_
   std::vector<u16> chars_;            // by place in tokens_; a token that ends inside a character counts it

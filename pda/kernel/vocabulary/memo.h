@@ -23,13 +23,32 @@
 
 namespace stackmask {
 
-struct HashWords {
+// A key that is kept: words, in place where they are few. PERF: a lookup that compares keys elsewhere waits for memory once more.
+class KeptKey {
+ public:
+  explicit KeptKey(std::span<const u32> words) : count_(words.size()) {
+    if (count_ <= FEW) std::copy(words.begin(), words.end(), few_);
+    else many_.assign(words.begin(), words.end());
+  }
+  std::span<const u32> words() const { return count_ <= FEW ? std::span(few_, count_) : std::span<const u32>(many_); }
+
+ private:
+  static constexpr std::size_t FEW = 6;
+  std::size_t count_;
+  u32 few_[FEW];
+  std::vector<u32> many_;
+};
+
+struct HashKey {
   using is_transparent = void;
   std::size_t operator()(std::span<const u32> words) const { return static_cast<std::size_t>(hash_words(words.data(), words.size())); }
+  std::size_t operator()(const KeptKey& key) const { return (*this)(key.words()); }
 };
-struct EqualWords {
+struct EqualKeys {
   using is_transparent = void;
-  bool operator()(std::span<const u32> a, std::span<const u32> b) const { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  bool operator()(std::span<const u32> a, const KeptKey& b) const { return std::ranges::equal(a, b.words()); }
+  bool operator()(const KeptKey& a, std::span<const u32> b) const { return std::ranges::equal(a.words(), b); }
+  bool operator()(const KeptKey& a, const KeptKey& b) const { return std::ranges::equal(a.words(), b.words()); }
 };
 
 // One memo for each type of values. Keys are sequences of words.
@@ -51,7 +70,7 @@ class Memos {
     std::tuple<Table<Values>...> forgotten;  // freed without the lock
     const std::lock_guard lock(mutex_);
     if (const Value* found = find(memo, key)) return *found;  // another thread was faster
-    memo.young.emplace(std::vector<u32>(key.begin(), key.end()), Kept<Value>{made, bytes});
+    memo.young.emplace(KeptKey(key), Kept<Value>{made, bytes});
     young_bytes_ += bytes;
     if (young_bytes_ > most_bytes_ / 2) {
       (turn(std::get<Memo<Values>>(memos_), std::get<Table<Values>>(forgotten)), ...);
@@ -73,7 +92,7 @@ class Memos {
     std::size_t bytes;
   };
   template <class Value>
-  using Table = std::unordered_map<std::vector<u32>, Kept<Value>, HashWords, EqualWords>;
+  using Table = std::unordered_map<KeptKey, Kept<Value>, HashKey, EqualKeys>;
   template <class Value>
   struct Memo {
     Table<Value> young, old;

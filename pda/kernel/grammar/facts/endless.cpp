@@ -114,7 +114,7 @@ class Strings : StateSearch {
   }
   // A reached state that leads to the end reads two or more letters and returns to itself.
   bool repeats_letters(u32 node) {
-    if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) return false;
+    if (counts_characters(ex_, node)) return false;
     std::vector<u32> least;
     automaton_lengths(ex_, node, least, nullptr);
     enter_automaton(node);

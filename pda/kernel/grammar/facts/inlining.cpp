@@ -52,7 +52,7 @@ class Inlining : Pass {
     switch (op(node)) {
       case OP_REPEAT: return counted_repeat(ex_, facts_, node);
       case OP_PERMUTE: return true;
-      case OP_AUTOMATON: return ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0;
+      case OP_AUTOMATON: return counts_characters(ex_, node);
       default: return false;
     }
   }

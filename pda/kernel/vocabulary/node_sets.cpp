@@ -1,0 +1,90 @@
+#include "vocabulary/node_sets.h"
+
+#include <algorithm>
+
+#include "vocabulary/trie.h"
+
+namespace stackmask {
+
+const NodeSet* NodeSets::make(const NodeId* nodes, std::size_t count) const {
+  if (bytes_ >= most_bytes_) return nullptr;
+  const u32 id = keys_.intern(reinterpret_cast<const u32*>(nodes), count);
+  if (id < sets_.size()) return sets_[id].get();
+  auto made = std::make_unique<NodeSet>();
+  made->number = id;
+  for (std::size_t i = 0; i < count; i++) {
+    const NodeId node = nodes[i];
+    (trie_.nodes()[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
+    made->large = made->large || trie_.large(node);
+    for (const NodeId at : trie_.children(node)) made->bytes[trie_.nodes()[at].byte() >> 6] |= 1ull << (trie_.nodes()[at].byte() & 63);
+    for (i32 token = trie_.nodes()[node].token; token >= 0; token = trie_.next_duplicate(token)) made->tokens.push_back(token);
+  }
+  if (made->tokens.size() > trie_.thresholds().set_tokens) {
+    made->mask.assign(trie_.words(), 0);
+    for (const i32 token : made->tokens) made->mask[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  bytes_ += sizeof(NodeSet) + 64 + (count * 2 + made->tokens.size() + made->mask.size()) * 4;
+  sets_.push_back(std::move(made));
+  return sets_.back().get();
+}
+
+const NodeSet* NodeSets::of(const NodeId* nodes, std::size_t count) const {
+  const std::lock_guard lock(mutex_);
+  return make(nodes, count);
+}
+
+const NodeSet* NodeSets::below(const NodeSet* set, u8 lo, u8 hi) const {
+  const std::lock_guard lock(mutex_);
+  const u64 key = static_cast<u64>(lo) << 8 | hi;
+  if (const u32* found = set->steps.find(key)) return sets_[*found].get();
+  Scratch<NodeId> reached;
+  for (const NodeId node : set->nodes) {
+    if (trie_.wide(node)) {
+      for (u32 b = lo; b <= hi; b++)
+        if (const NodeId at = trie_.child(node, static_cast<u8>(b)); at != NONE) reached.push_back(at);
+    } else {
+      for (const NodeId at : trie_.children(node)) {
+        if (trie_.nodes()[at].byte() > hi) break;
+        if (trie_.nodes()[at].byte() >= lo) reached.push_back(at);
+      }
+    }
+  }
+  std::sort(reached.begin(), reached.end());
+  const NodeSet* to = make(reached.data(), reached.size());
+  if (to) set->steps.insert(key, to->number), bytes_ += 24;
+  return to;
+}
+
+const NodeSet* NodeSets::run(const NodeSet* set, const AsciiSet& bytes, u32 left) const {
+  left = std::min(left, trie_.max_token_bytes());
+  const std::lock_guard lock(mutex_);
+  for (const NodeSet::Run& run : set->runs)
+    if (run.left == left && run.bytes == bytes) return run.to;
+  const std::vector<NodeId> nodes = run_nodes(trie_, set->nodes, bytes, left);
+  const NodeSet* to = make(nodes.data(), nodes.size());
+  if (to) set->runs.push_back({bytes, left, to}), bytes_ += sizeof(NodeSet::Run);
+  return to;
+}
+
+std::size_t NodeSets::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_ + keys_.bytes();
+}
+
+std::vector<NodeId> run_nodes(const TokenTrie& trie, const std::vector<NodeId>& nodes, const AsciiSet& bytes, u32 left) {
+  std::vector<NodeId> reached;
+  for (const NodeId from : nodes)
+    for (NodeId at{from + 1}, end = trie.after(from); at < end;) {
+      if (!bytes.has(trie.nodes()[at].byte())) {
+        at = trie.after(at);
+        continue;
+      }
+      reached.push_back(at);
+      at = static_cast<u32>(trie.nodes()[at].depth - trie.nodes()[from].depth) < left ? NodeId(at + 1) : trie.after(at);
+    }
+  std::sort(reached.begin(), reached.end());
+  reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
+  return reached;
+}
+
+}  // namespace stackmask
