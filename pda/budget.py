@@ -21,8 +21,11 @@ from .limits import Limits
 
 # A state of a DFA weighs as much as this many states of an NFA: its row is wider, and a determinisation can make one for every set of them.
 DFA_STATE_WEIGHT = 16
-PARTS: Final = 2
-"""One part of a compilation may take this fraction of its work, a half: regexes as a format, negated, need a third."""
+HALF: Final = 2
+"""One part of a compilation may take this fraction of its work: regexes as a format, negated, need a third."""
+QUARTER: Final = 4
+"""A part that needs no more unless it explodes may take this fraction."""
+_NAMES: Final = {HALF: "half", QUARTER: "a quarter"}
 
 Stop = Callable[[], BaseException | None]
 STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
@@ -32,7 +35,7 @@ STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
 class Budget:
     """The limits of one compilation and the work that it has done; made once and handed down to every operation."""
 
-    __slots__ = ("deadline", "end", "limits", "states", "stop", "what", "work")
+    __slots__ = ("deadline", "end", "limits", "share", "states", "stop", "what", "work")
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = Limits() if limits is None else limits
@@ -41,6 +44,7 @@ class Budget:
         self.work = 0
         self.end = self.limits.compile_work
         self.what = ""
+        self.share = 1
         self.stop = STOP.get()
 
     def spend(self, work: int = 1) -> None:
@@ -69,14 +73,14 @@ class Budget:
             message = f"the compilation takes more than {most:,} steps of work; limit compile_work is {most:,}"
         else:
             message = (
-                f"{self.what} takes more than {most // PARTS:,} steps of work; limit compile_work is {most:,}, "
-                "and one part may take half of it"
+                f"{self.what} takes more than {most // self.share:,} steps of work; limit compile_work is {most:,}, "
+                f"and this part may take {_NAMES[self.share]} of it"
             )
         return LimitError(message, limit="compile_work", value=most)
 
-    def part(self, what: str) -> Part:
+    def part(self, what: str, share: int = HALF) -> Part:
         """A context in which one part of the compilation, "an automaton", does its work."""
-        return Part(self, what)
+        return Part(self, what, share)
 
     def check_states(self, states: int, weight: int = 1) -> None:
         """Raise where a DFA under construction has too many states; a state may weigh as much as several."""
@@ -97,23 +101,25 @@ class Budget:
 class Part:
     """One part of a compilation, with its own share of the work, like the parts inside it."""
 
-    __slots__ = ("before", "budget", "start", "what")
+    __slots__ = ("before", "budget", "share", "start", "what")
 
-    def __init__(self, budget: Budget, what: str) -> None:
+    def __init__(self, budget: Budget, what: str, share: int) -> None:
         self.budget = budget
         self.what = what
+        self.share = share
 
     def __enter__(self) -> Self:
         budget = self.budget
         most = budget.limits.compile_work
-        self.before = (budget.end, budget.what)
+        self.before = (budget.end, budget.what, budget.share)
         self.start = budget.work
-        budget.end = min(most, budget.work + most // PARTS)
+        budget.end = min(most, budget.work + most // self.share)
         budget.what = self.what
+        budget.share = self.share
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         budget = self.budget
-        end, budget.what = self.before
+        end, budget.what, budget.share = self.before
         # The work done inside does not count against the share of the part around it.
         budget.end = min(budget.limits.compile_work, end + budget.work - self.start)

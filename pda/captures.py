@@ -49,7 +49,8 @@ class CaptureReader:
 
     def __init__(self, grammar: Grammar | PackedGrammar, size: int, text_of: Callable[[int], bytes | None], limits: Limits) -> None:
         self._grammar = grammar
-        self._vocabulary = Vocabulary(size, text_of)
+        self._size = size
+        self._text_of = text_of
         self._limits = limits
         self._program: Program | None = None
 
@@ -62,7 +63,11 @@ class CaptureReader:
         if self._program is None:
             grammar = self._grammar.unpack() if isinstance(self._grammar, PackedGrammar) else self._grammar
             self._program = Program(
-                grammar, self._vocabulary, states=limits.states, memory=limits.grammar_bytes, seconds=limits.compile_seconds
+                grammar,
+                Vocabulary(self._size, self._text_of),
+                states=limits.states,
+                memory=limits.grammar_bytes,
+                seconds=limits.compile_seconds,
             )
         if not any(rule.capture is not None for rule in self._program.rules):
             return []
@@ -72,7 +77,7 @@ class CaptureReader:
         for step in steps:
             assert column is not None
             if isinstance(step, int):
-                column = chart.read_token(column, step, self._vocabulary.text_of(step) or b"")
+                column = chart.read_token(column, step, self._text_of(step) or b"")
             else:
                 for byte in step:
                     column = chart.read_byte(column, byte) if column is not None else None

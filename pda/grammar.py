@@ -339,9 +339,9 @@ _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:
     """About how many bytes nodes take, by the tables in them, and a number of rules; within a factor of two of the truth."""
-    size = _NODE_BYTES * (len(nodes) + rules)
+    size, table_of = _NODE_BYTES * (len(nodes) + rules), _TABLES.get
     for node in nodes:
-        if node[0] in _TABLES:
-            entry, place = _TABLES[node[0]]
-            size += entry * len(node[place])
+        table = table_of(node[0])
+        if table is not None:
+            size += table[0] * len(node[table[1]])
     return size

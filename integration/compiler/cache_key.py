@@ -96,6 +96,14 @@ def is_plain(key: bytes) -> bool:
     return not key.startswith(_COPIED)
 
 
+def is_small(key: bytes, limits: Limits) -> bool:
+    """Whether the length of its key shows that a schema is within the limits on its size and nesting.
+
+    A value takes at least a sixth of its JSON text in a key, and each array or object at least a byte.
+    """
+    return is_plain(key) and len(key) <= min(limits.specification_bytes // 6, limits.nesting)
+
+
 def schema_of_key(key: bytes) -> Any:
     """The schema that has this key, as a plain JSON value which nobody else has."""
     # the key was made here, out of plain values: loading it runs nothing
@@ -131,6 +139,10 @@ def parse_json(text: str, limits: Limits) -> Any:
     try:
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
+        if text[:1] == "{":  # PERF: a text without blanks around it needs no search for them
+            value, end = _DECODER.raw_decode(text)
+            if end == len(text) or not text[end:].strip(" \t\n\r"):
+                return value
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         if not text.strip():

@@ -27,7 +27,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Whitespace
 from .cache import Cache, CacheInfo, SharedFuture
 from .checking import check_text
 from .compiled_grammar import CompiledGrammar
-from .jobs import Job, JobReader, own_errors
+from .jobs import NO_DOCUMENTS, Job, JobReader, own_errors
 
 _PACKAGE: Final = __name__.partition(".")[0]
 
@@ -90,7 +90,7 @@ class Compiler:
         *,
         whitespace: Whitespace = DEFAULT_WHITESPACE,
         property_order: str = "schema",
-        documents: Mapping[str, Mapping[str, Any] | bool] = MappingProxyType({}),
+        documents: Mapping[str, Mapping[str, Any] | bool] = NO_DOCUMENTS,
         lenient: bool = False,
         format: str = "enforce",
         escapes: str = "needed",
@@ -111,9 +111,8 @@ class Compiler:
         A keyword that has no effect but was probably meant to, such as a misspelt one, is a `StackmaskWarning`; `strict_keywords` makes
         it an error.
         """
-        grammar = self._get(
-            self._jobs.read(
-                "json_schema",
+        with own_errors():
+            job = self._jobs.json_schema(
                 schema,
                 whitespace=whitespace,
                 property_order=property_order,
@@ -125,8 +124,10 @@ class Compiler:
                 strict_keywords=strict_keywords,
                 distinct_keys=distinct_keys,
             )
-        )
-        warn_of(grammar.warnings)
+        grammar = self._get(job)
+        messages = grammar.warnings
+        if messages:
+            warn_of(messages)
         return grammar
 
     def json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> CompiledGrammar:
@@ -235,11 +236,18 @@ def _default_threads() -> int:
 
 def warn_of(messages: Iterable[str]) -> None:
     """Issue each message as a `StackmaskWarning` at the line that called the package."""
+    level = 0
     for message in messages:
-        level, frame = 1, sys._getframe(0)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-            level, frame = level + 1, frame.f_back
+        level = level or _level_of_caller()
         warnings.warn(message, StackmaskWarning, stacklevel=level)
+
+
+def _level_of_caller() -> int:
+    """The number of frames from the one that asks to that which called the package; it counts as 1."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 _COMPILERS: Final[WeakSet[Compiler]] = WeakSet()

@@ -8,10 +8,10 @@ Nothing is compiled here, so the same schema as text, as a mapping or as a pydan
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple
 
 from ...pda.choice import choice_grammar
@@ -35,11 +35,12 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
-from .cache_key import has_free_keys, parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import has_free_keys, is_small, parse_json, read_schema, schema_key, schema_of_key
 from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 _SCHEMAS: Final = (dict, bool, str, Mapping)  # a dict first: the check of an abstract class is slower
+NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 
@@ -48,9 +49,14 @@ class Job(NamedTuple):
 
     kind: str
     key: Hashable
-    front_end: FrontEnd
+    make: FrontEnd
     explain: Callable[[], UnsatisfiableError] | None = None
     tell: Tell | None = None
+
+    def front_end(self) -> tuple[Grammar, Report | None]:
+        """Its grammar, and the report on it; it raises only stackmask's own errors."""
+        with own_errors():
+            return self.make()
 
 
 class JobReader:
@@ -72,16 +78,15 @@ class JobReader:
         if prepare is None:
             raise ValueError(f"no specification is called {kind!r}; available: {', '.join(_KINDS)}")
         with own_errors():
-            job = prepare(self, *arguments, **options)
-        return job._replace(front_end=partial(_guarded, job.front_end))
+            return prepare(self, *arguments, **options)
 
-    def _json_schema(
+    def json_schema(
         self,
         schema: object,
         *,
         whitespace: Whitespace = DEFAULT_WHITESPACE,
         property_order: str = "schema",
-        documents: Mapping[str, object] = MappingProxyType({}),
+        documents: Mapping[str, object] = NO_DOCUMENTS,
         lenient: bool = False,
         format: str = "enforce",
         escapes: str = "needed",
@@ -89,19 +94,21 @@ class JobReader:
         strict_keywords: bool = False,
         distinct_keys: bool | None = None,
     ) -> Job:
+        """Read a JSON Schema; errors of Python may come through, which `read` turns into others."""
         is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
             extra_properties = "closed" if is_type else "schema"
-        for option, value in (
-            ("whitespace", whitespace),
-            ("property_order", property_order),
-            ("format", format),
-            ("escapes", escapes),
-            ("extra_properties", extra_properties),
+        # PERF: a caller that passes strings waits for one comparison
+        if (
+            not whitespace.__class__
+            is property_order.__class__
+            is format.__class__
+            is escapes.__class__
+            is extra_properties.__class__
+            is str
         ):
-            if not isinstance(value, str) and not (option == "whitespace" and isinstance(value, Separators)):
-                raise SchemaError(f"{option} must be a string, not {shown(value)}")
-        if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
+            _check_words(whitespace, property_order=property_order, format=format, escapes=escapes, extra_properties=extra_properties)
+        if documents is not NO_DOCUMENTS and not (isinstance(documents, Mapping) and all(isinstance(uri, str) for uri in documents)):
             raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
@@ -138,7 +145,9 @@ class JobReader:
             strict_keywords,
             distinct_keys,
         )
-        front_end = partial(call, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords)
+        front_end = partial(
+            call, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords, is_small=is_small(key, self._limits)
+        )
 
         refusals: list[Refusals] = []  # made for the first refused text
 
@@ -152,7 +161,7 @@ class JobReader:
         return Job("json_schema", identity, front_end, partial(call, unsatisfiable), tell)
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
-        return self._json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)
+        return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)
 
     def _regex(self, pattern: str) -> Job:
         return self._text("regex", regex_grammar, pattern)
@@ -238,6 +247,13 @@ class JobReader:
         return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None), tell=tell)
 
 
+def _check_words(whitespace: object, **others: object) -> None:
+    """Raise where an option that takes a word has another value."""
+    for option, value in {"whitespace": whitespace, **others}.items():
+        if not isinstance(value, str) and not (option == "whitespace" and isinstance(value, Separators)):
+            raise SchemaError(f"{option} must be a string, not {shown(value)}")
+
+
 def spelled_names(vocabulary: Vocabulary) -> list[str]:
     """The names of special tokens that have no text: a structural tag that spells one means the token too."""
     tokens = vocabulary.tokens
@@ -255,31 +271,38 @@ def _tell_choice(options: Sequence[str], data: bytes, position: int, rules: Sequ
     return (choice_refusal(options, data),), ()
 
 
-@contextlib.contextmanager
-def own_errors() -> Iterator[None]:
+class _OwnErrors:
+    """The context of `own_errors`. PERF: one made of a generator takes longer than the cache."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        match error:
+            case MemoryError():
+                raise LimitError("the specification takes more memory than there is", limit="memory") from error
+            case RecursionError():
+                raise LimitError("the specification is nested too deep for Python's stack", limit="nesting") from error
+            case OverflowError():
+                raise LimitError(f"a number of the specification is too large: {error}", limit="specification_bytes") from error
+
+
+_OWN_ERRORS: Final = _OwnErrors()
+
+
+def own_errors() -> AbstractContextManager[None]:
     """Turn the errors of Python and the kernel about memory, the stack or large numbers into a LimitError.
 
     Front ends check before they build and do not recurse on a specification; this is for cases that they have missed.
     """
-    try:
-        yield
-    except MemoryError as error:
-        raise LimitError("the specification takes more memory than there is", limit="memory") from error
-    except RecursionError as error:
-        raise LimitError("the specification is nested too deep for Python's stack", limit="nesting") from error
-    except OverflowError as error:
-        raise LimitError(f"a number of the specification is too large: {error}", limit="specification_bytes") from error
-
-
-def _guarded(front_end: FrontEnd) -> tuple[Grammar, Report | None]:
-    """The result of a front end, with only stackmask's own errors."""
-    with own_errors():
-        return front_end()
+    return _OWN_ERRORS
 
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(
     {
-        "json_schema": JobReader._json_schema,
+        "json_schema": JobReader.json_schema,
         "json": JobReader._json,
         "regex": JobReader._regex,
         "ebnf": JobReader._ebnf,

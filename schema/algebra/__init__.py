@@ -6,6 +6,7 @@
     closing        which subschema closes the objects at its place, where undeclared keys are closed
     from_keywords  keywords of one type, and listed values, as typed parts
     lists          subschemas that list scalars, compared as sets
+    towers         if/then/else, each in the `else` of the one before, as the branches of a union
     algebra        every subschema as a union of typed parts: what applies to the same place, and emptiness
     unevaluated    the cases of a subschema beside unevaluated keywords
     finite         the values of a conjunction, one by one, where they are few

@@ -29,11 +29,12 @@ from ..sets.objects import Oracle, lacks
 from ..sets.strings import Strings
 from ..sets.types import ANYTHING, EVERY, FALSE, NEVER, NONE, TRUE, Conjunction, Literal, Object, Parts
 from .boolean import Boolean
-from .bounds import UpperBound, surely_disjoint, surely_inhabited, surely_not_universal, unseparated, upper_bound
+from .bounds import may_overlap, surely_inhabited, surely_not_universal, upper_bound
 from .closing import declares, passes_on
 from .from_keywords import Keywords, dependents
 from .lists import Lists
 from .numbering import Alternatives, Numbering, Together
+from .towers import guards, levels, share_objects
 from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
 DEEPEST_EMPTINESS: Final = 3
@@ -61,7 +62,7 @@ class Algebra:
         self.small: dict[Literal, bool] = {}
         self.small_tests = 0
         """How many tests of that kind are within one another."""
-        lists = Lists(self.signed, budget)
+        self.lists = lists = Lists(self.signed, budget)
         self.level = 0
         self.oracle = Oracle(
             self.is_empty,
@@ -79,7 +80,7 @@ class Algebra:
 
     def release(self) -> None:
         """Drop what refers back to this algebra, so that no garbage collection is needed; it answers nothing after that."""
-        del self.oracle, self.boolean, self.keywords, self.unevaluated
+        del self.oracle, self.boolean, self.keywords, self.unevaluated, self.lists
 
     def prunes(self) -> bool:
         """Whether products of unions are rid of empty parts: not below the levels that tests of emptiness look down to."""
@@ -95,6 +96,8 @@ class Algebra:
             found = EVERY
             if conjunction == NEVER:
                 found = NONE
+            elif (telling := self.lists.telling(conjunction)) != conjunction:
+                found = self.normal(telling)
             else:
                 ordered = sorted(self.closed_once(conjunction) if self.registry.root.closing else conjunction, key=abs)
                 # PERF: conditions on a member add one literal after the other, so all but the last are mostly known.
@@ -104,6 +107,7 @@ class Algebra:
                 if known is not None:
                     found = known
                     ordered = ordered[-1:]
+                self.budget.spend(4 * len(ordered))
                 for literal in ordered:
                     if found == NONE:
                         break
@@ -320,10 +324,8 @@ class Algebra:
                 parts, literal = yield from self.branch(schema["not"], scope.test)
                 result = self.boolean.intersect(result, self.inverted(literal, parts))
             if "if" in schema and "if" in keyword_groups and ("then" in schema or "else" in schema):
-                test, literal = yield from self.branch(schema["if"], scope.test)
-                then, _ = yield from self.branch(schema.get("then", True), scope)
-                otherwise, _ = yield from self.branch(schema.get("else", True), scope)
-                result = self.boolean.intersect(result, self.conditional(test, self.inverted(literal, test), then, otherwise))
+                conditional = yield from self.tower(schema, scope)
+                result = self.boolean.intersect(result, conditional)
             for name, subschema in dependents(schema, keyword_groups):
                 parts, _ = yield from self.branch(subschema, scope)
                 absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
@@ -341,13 +343,22 @@ class Algebra:
             return self.inverse(literal, parts)
         return self.evaluate((False, -literal)) if literal != FALSE else EVERY
 
-    def conditional(self, test: Parts, outside: Parts, then: Parts, otherwise: Parts) -> Parts:
-        """(if and then) or (not if and else); as implications where only one side says something, which multiplies fewer parts."""
-        if otherwise is EVERY:
-            return self.boolean.union([outside, then]) if then is not EVERY else EVERY
-        if then is EVERY:
-            return self.boolean.union([test, otherwise])
-        return self.boolean.union([self.boolean.intersect(test, then), self.boolean.intersect(outside, otherwise)])
+    def tower(self, schema: Schema, scope: Scope) -> Steps:
+        """The parts of if/then/else, and of those that `else` consists of."""
+        tests, innermost = levels(schema)
+        found: list[tuple[Parts, Parts, Parts]] = []
+        for level in tests:
+            test, literal = yield from self.branch(level["if"], scope.test)
+            then, _ = yield from self.branch(level.get("then", True), scope)
+            found.append((test, self.inverted(literal, test), then))
+        otherwise, _ = yield from self.branch(innermost, scope)
+        last = self.boolean.conditional(*found.pop(), otherwise)
+        if not found:
+            return last
+        overlaps = share_objects(self.registry, tests[:-1], scope.test, self.budget)
+        outside_before = guards(self.boolean, [test for test, _, _ in found], [outside for _, outside, _ in found], overlaps)
+        branches = [*(self.boolean.intersect(test, then) for test, _, then in found), last]
+        return self.boolean.union([self.boolean.intersect(*both) for both in zip(outside_before, branches, strict=True)])
 
     def one_of(self, schema: Schema, scope: Scope) -> Steps:
         """For every branch of oneOf the values in it alone, as the specification says: closed branches would exclude less."""
@@ -361,12 +372,11 @@ class Algebra:
             parts, literal = yield from self.branch(subschema, scope)
             inverse = lambda literal=literal, parts=parts: self.inverted(literal, parts)  # noqa: E731
             branches.append((self.boolean.intersect(kinds, parts), inverse))
-        upper_bounds = [upper_bound(self.registry, subschema, scope) for subschema in subschemas]
-        return self.boolean.exactly_one(branches, self.may_overlap(upper_bounds))
 
-    def may_overlap(self, upper_bounds: Sequence[UpperBound]) -> Iterator[tuple[int, int]]:
-        """The pairs of subschemas that are not surely disjoint, the later one first."""
-        for i, j in unseparated(upper_bounds):
-            self.budget.spend(2)
-            if not surely_disjoint(upper_bounds[i], upper_bounds[j]):
-                yield i, j
+        def pairs(places: Sequence[int], of: int) -> Iterator[tuple[int, int]]:
+            """The places of branches that may share values of some types, given as bits."""
+            bounds = [upper_bound(self.registry, subschemas[place], scope) for place in places]
+            bounds = [bound._replace(types=bound.types & of) if bound.types & ~of else bound for bound in bounds]
+            return ((places[i], places[j]) for i, j in may_overlap(bounds, self.budget))
+
+        return self.boolean.exactly_one(branches, pairs)

@@ -19,6 +19,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from ...pda.budget import Budget
 from ..dialect.keyword_values import TYPES, Schema, same_value, types
 from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, VALUES, groups_of
 from ..dialect.references import Registry, Scope, referred
@@ -131,6 +132,11 @@ def _values(schema: Any, keyword_groups: Mapping[str, int]) -> Values | None:
     return frozenset(map(same_value, listed))
 
 
+def lists_values(schema: Any) -> bool:
+    """Whether a subschema has a keyword that lists its values."""
+    return schema.__class__ is dict and ("const" in schema or "enum" in schema)
+
+
 def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
     """Whether these two surely have no value in common."""
     common = a.types & b.types
@@ -176,6 +182,14 @@ def unseparated(bounds: Sequence[UpperBound]) -> Iterator[tuple[int, int]]:
         places[is_member].append(i)
         for value in values:
             listed.setdefault((is_member, value), []).append(i)
+
+
+def may_overlap(bounds: Sequence[UpperBound], budget: Budget) -> Iterator[tuple[int, int]]:
+    """The pairs of subschemas that are not surely disjoint, the later one first."""
+    for i, j in unseparated(bounds):
+        budget.spend(2)
+        if not surely_disjoint(bounds[i], bounds[j]):
+            yield i, j
 
 
 def type_bits(kinds: Sequence[str]) -> int:

@@ -17,6 +17,9 @@ from ..sets.types import Conjunction, Literal, Parts
 MOST_LISTED: Final = 256
 """Of more numbers between two bounds none is listed."""
 
+MANY_LITERALS: Final = 8
+"""Of fewer literals none is left out for what others list."""
+
 
 class Lists:
     """The lists of one algebra, whose `signed` gives the parts of a literal."""
@@ -57,6 +60,23 @@ class Lists:
         if 0 < common < len(values):
             return NEITHER if exact else None
         return IMPLIES if (common > 0) == (literal > 0) else EXCLUDES
+
+    def telling(self, conjunction: Conjunction) -> Conjunction:
+        """A conjunction without complements of lists that exclude none of the values that another one of its literals lists.
+
+        PERF: what is one of n kinds, and none of those before it in a tower of conditions, is a conjunction of as many literals.
+        """
+        if len(conjunction) < MANY_LITERALS:
+            return conjunction
+        self.budget.spend(len(conjunction) // 2)
+        values: frozenset[object] | None = None
+        for literal in conjunction:
+            if literal > 0 and (extent := self.extent(literal)) is not None:
+                values = extent if values is None else values & extent
+        if values is None:
+            return conjunction
+        idle = [one for one in conjunction if one < 0 and (its := self.extent(-one)) is not None and values.isdisjoint(its)]
+        return conjunction.difference(idle)
 
     def values(self, conjunction: Conjunction) -> tuple[frozenset[object] | None, bool]:
         """Scalars among which all values of a conjunction are, and whether these are its values; None where no subschema lists them."""

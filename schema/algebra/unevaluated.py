@@ -18,6 +18,7 @@ from ..dialect.references import OPEN, PLACE, Scope, referred
 from ..sets.objects import lacks, plain, requires
 from ..sets.types import ANYTHING, EVERY, FALSE, NONE, TRUE, Array, Atom, Keys, Literal, Object, Parts, reduced
 from .from_keywords import dependents, required_names
+from .towers import guards, levels, share_objects
 
 if TYPE_CHECKING:
     from .algebra import Algebra
@@ -135,12 +136,8 @@ class Unevaluated:
             parts, literal = yield from self.algebra.branch(schema["not"], scope.test)
             result = self.product(result, [(self.algebra.inverted(literal, parts), Evaluated())])
         if "if" in schema and "if" in keyword_groups:
-            test, literal = yield from self.algebra.branch(schema["if"], scope.test)
-            tested = yield from self.case_branch(schema["if"], scope.test)
-            then = yield from self.case_branch(schema.get("then", True), scope)
-            otherwise = yield from self.case_branch(schema.get("else", True), scope)
-            outside = [(self.algebra.inverted(literal, test), Evaluated())]
-            result = self.product(result, self.grouped([*self.product(tested, then), *self.product(outside, otherwise)]))
+            conditional = yield from self.tower(schema, scope)
+            result = self.product(result, conditional)
         for name, subschema in dependents(schema, keyword_groups):
             found = yield from self.case_branch(subschema, scope)
             absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
@@ -148,6 +145,25 @@ class Unevaluated:
             result = self.product(result, self.grouped([(absent, Evaluated()), *self.product([(present, Evaluated())], found)]))
         result = self.without_unevaluated(result, schema, scope, keyword_groups)
         return self.closed(result) if outer.closing == PLACE else result
+
+    def tower(self, schema: Schema, scope: Scope) -> Steps:
+        """The cases of if/then/else, and of those that `else` consists of."""
+        tests, innermost = levels(schema)
+        tested_parts: list[Parts] = []
+        outsides: list[Parts] = []
+        branches: list[list[Case]] = []
+        for level in tests:
+            test, literal = yield from self.algebra.branch(level["if"], scope.test)
+            tested = yield from self.case_branch(level["if"], scope.test)
+            then = yield from self.case_branch(level.get("then", True), scope)
+            tested_parts.append(test)
+            outsides.append(self.algebra.inverted(literal, test))
+            branches.append(self.product(tested, then))
+        otherwise = yield from self.case_branch(innermost, scope)
+        overlaps = share_objects(self.algebra.registry, tests, scope.test, self.boolean.budget)
+        outside_before = guards(self.boolean, tested_parts, outsides, overlaps)
+        cases = zip(outside_before, (*branches, otherwise), strict=True)
+        return self.grouped(case for guard, branch in cases for case in self.product([(guard, Evaluated())], branch))
 
     def together(self, literals: Sequence[Literal], *, cases: bool) -> Steps:
         """The cases, or the parts, of some pieces of one place that is closed."""

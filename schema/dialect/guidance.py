@@ -18,6 +18,9 @@ class Guidance(NamedTuple):
     lenient: bool | None = None
 
 
+_NO_GUIDANCE: Final = Guidance()
+
+
 def read_guidance(schema: Any) -> Guidance:
     """The options that a schema carries in its root.
 
@@ -26,8 +29,8 @@ def read_guidance(schema: Any) -> Guidance:
     >>> read_guidance({"type": "object", "x-guidance": {"whitespace_flexible": False}})
     Guidance(whitespace='compact', lenient=None)
     """
-    if not isinstance(schema, Mapping) or NAME not in schema:
-        return Guidance()
+    if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or NAME not in schema:
+        return _NO_GUIDANCE
     options = schema[NAME]
     if not isinstance(options, Mapping):
         raise SchemaError(f"/{NAME}: must be an object, not {shown(options)}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ...pda.exceptions import SchemaError, shown
 from ..formats import is_known
@@ -40,7 +40,17 @@ DEEPEST: Final = 1_000
 """Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
 KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.values()))
 """The keywords of all drafts."""
-_KNOWN: Final = sorted(KNOWN)
+
+
+def _letters(word: str) -> int:
+    """The letters of a word as bits; different letters may be the same bit."""
+    letters = 0
+    for letter in word:
+        letters |= 1 << (ord(letter) & 63)
+    return letters
+
+
+_KNOWN: Final = [(keyword, _letters(keyword)) for keyword in sorted(KNOWN)]
 _HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
 """The keywords that may have subschemas."""
 _OF_OBJECTS: Final = frozenset(
@@ -51,6 +61,15 @@ _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", 
 """Keywords whose subschemas say something about a value that the schema itself does not."""
 _BESIDE_REFERENCES: Final = frozenset({"$ref", "$defs", "definitions", "$schema"})
 """Keywords that old drafts read beside $ref."""
+_NAMED: Final = 1
+_ONE: Final = 2
+_MANY: Final = 4
+_HOLDING: Final = _NAMED | _ONE | _MANY
+"""How a keyword may have subschemas."""
+_DOUBTFUL: Final = 8
+"""There may be a note on it."""
+_UNKNOWN: Final = _DOUBTFUL
+"""What tables have of a keyword that is in none."""
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
 
@@ -143,15 +162,11 @@ class Report:
         ('/properties/a/requried and 1 other place: unknown keyword; did you mean "required"?',)
         """
         if self._messages is None:
-            notes: Iterable[tuple[str | _Path | None, str, str, str]]
             if self._registry is None or self._approximated:
-                notes = ((entry.pointer, entry.keyword, entry.status, entry.note) for entry in self.warnings)
+                self._messages = _messages((entry.pointer, entry.keyword, entry.status, entry.note) for entry in self.warnings)
             else:
                 notes = _notes(self._registry, self._formats)
-            places: dict[tuple[str, str], list[str | _Path | None]] = {}
-            for place, keyword, _, note in notes:
-                places.setdefault((keyword, note), []).append(place)
-            self._messages = tuple(f"{_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+                self._messages = _messages(notes) if notes else ()
         return self._messages
 
     @property
@@ -185,6 +200,14 @@ class Report:
         )
 
 
+def _messages(notes: Iterable[tuple[str | _Path | None, str, str, str]]) -> tuple[str, ...]:
+    """One message for all notes that are equal."""
+    places: dict[tuple[str, str], list[str | _Path | None]] = {}
+    for place, keyword, _, note in notes:
+        places.setdefault((keyword, note), []).append(place)
+    return tuple(f"{_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+
+
 def _others(count: int) -> str:
     return f" and {count} other place{'s' if count > 1 else ''}" if count else ""
 
@@ -196,86 +219,23 @@ def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> 
         yield Entry("", "", ALLOWED, REPEATED_KEYS)
     for place in _places(registry):
         if repeats and _leaves_keys_free(place, closes=bool(registry.root.closing)):
-            yield Entry(_pointer(place.path), "", ALLOWED, REPEATED_KEYS)
+            yield Entry(_pointer(place[1]), "", ALLOWED, REPEATED_KEYS)
         yield from _entries(place, formats)
 
 
-def may_warn(registry: Registry, formats: bool) -> bool:
-    """Whether there may be a warning: false only if there is none.
+def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str]]:
+    """The path, keyword, status and note of each warning, depth first in the order of the schema.
 
-    PERF: every compilation asks, and many schemas have none. This pass makes no object for a subschema.
+    PERF: every compilation asks, and most schemas have none. One comparison of sets passes by most subschemas, since they have only
+    keywords on which there is never a note and which hold no others; the rest are looked at keyword by keyword, by one table.
     """
-    dialect = registry.root.resource.dialect
-    plain, root = _plain(dialect), registry.root.resource.root
-    stack = [root]
-    while stack:
-        schema = stack.pop()
-        if schema.__class__ is not dict:
-            if isinstance(schema, Mapping):
-                return True  # of another class: not worth a faster way
-            continue
-        if not schema.keys() <= plain:
-            for keyword in schema:
-                if keyword in plain:
-                    continue
-                match keyword:
-                    case "format":
-                        quiet = not formats or is_known(schema[keyword])
-                    case "then" | "else" | "minContains" | "maxContains":
-                        quiet = keyword in dialect.keywords and NEEDS[keyword] in schema
-                    case "$schema":
-                        quiet = schema is root and not registry.unknown_dialects
-                    case "$ref":
-                        quiet = schema.keys().isdisjoint(_ignored(dialect))
-                    case _:
-                        quiet = not _unknown(keyword, dialect.name)
-                if not quiet:
-                    return True
-        for keyword, value in schema.items():
-            if value.__class__ is dict:
-                if keyword in NAMED:
-                    stack.extend(value.values())
-                elif keyword in ONE:
-                    stack.append(value)
-            elif value.__class__ is list:
-                if keyword in MANY:
-                    stack.extend(value)
-            elif value.__class__ not in ATOMS:
-                return True
-    return False
-
-
-def _notes(registry: Registry, formats: bool) -> Iterator[tuple[_Path, str, str, str]]:
-    """The path, keyword, status and note of each warning; only keywords that may have a note are looked at."""
-    if not may_warn(registry, formats):
-        return
-    for note in _unknown_dialects(registry):
-        yield (None, "$schema"), "$schema", ANNOTATION, note
-    for place in _places(registry):
-        schema, path, dialect, depth = place
-        if depth >= DEEPEST or (dialect.lone_reference and "$ref" in schema):
-            doubtful = list(schema)
-        else:
-            plain = _plain(dialect)
-            doubtful = [keyword for keyword in schema if keyword not in plain]
-        for keyword in doubtful:
-            status, note = _status(place, keyword, formats)
-            if note and status != ENFORCED:
-                yield (path, keyword), keyword, status, note
-
-
-class _Place(NamedTuple):
-    """A subschema of the root document; `depth` is how many subschemas are around it."""
-
-    schema: Mapping[str, Any]
-    path: _Path | None
-    dialect: Dialect
-    depth: int
-
-
-def _places(registry: Registry) -> Iterator[_Place]:
-    """Every subschema once, depth first in the order of the schema, down to DEEPEST."""
-    stack: list[tuple[Any, _Path | None, Scope, int]] = [(registry.root.resource.root, None, registry.root, 0)]
+    scope = registry.root
+    found: list[tuple[_Path, str, str, str]] = []
+    if registry.unknown_dialects:
+        found += [((None, "$schema"), "$schema", ANNOTATION, note) for note in _unknown_dialects(registry)]
+    dialect = scope.resource.dialect
+    quiet, sorts = _tables(dialect)
+    stack: list[tuple[Any, _Path | None, Scope, int]] = [(scope.resource.root, None, scope, 0)]
     seen: set[int] = set()
     while stack:
         schema, path, scope, depth = stack.pop()
@@ -284,23 +244,76 @@ def _places(registry: Registry) -> Iterator[_Place]:
         seen.add(id(schema))
         if "$id" in schema or "id" in schema:
             scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
-        yield _Place(schema, path, scope.resource.dialect, depth)
+        if scope.resource.dialect is not dialect:
+            dialect = scope.resource.dialect
+            quiet, sorts = _tables(dialect)
+        is_deep = depth >= DEEPEST
+        is_doubtful = is_deep or (dialect.lone_reference and "$ref" in schema)
+        inner: list[tuple[Any, _Path | None, Scope, int]] = []
+        for keyword, value in schema.items():
+            if keyword in quiet and not is_doubtful:
+                continue
+            sort = sorts.get(keyword, _UNKNOWN)
+            if is_doubtful or sort & _DOUBTFUL:
+                status, note = _status((schema, path, dialect, depth), keyword, formats)
+                if note and status != ENFORCED:
+                    found.append(((path, keyword), keyword, status, note))
+            if is_deep or not sort & _HOLDING or value.__class__ in ATOMS:
+                continue
+            holder = path, keyword
+            members: Iterable[tuple[Any, Any]] = ()
+            if value.__class__ is dict or isinstance(value, Mapping):
+                if sort & _NAMED:
+                    members = value.items()
+                elif sort & _ONE:
+                    inner.append((value, holder, scope, depth + 1))
+            elif sort & _MANY and isinstance(value, list | tuple):
+                members = enumerate(value)
+            for step, member in members:
+                kind = member.__class__
+                if kind not in ATOMS and (kind is not dict or not quiet.issuperset(member)):
+                    inner.append((member, (holder, step), scope, depth + 1))
+        if inner:
+            inner.reverse()
+            stack += inner
+    return found
+
+
+_Place = tuple[Mapping[str, Any], "_Path | None", Dialect, int]
+"""A subschema of the root document, its path, its dialect, and how many subschemas are around it. PERF: a class takes twice as long."""
+
+
+def _places(registry: Registry) -> Iterator[_Place]:
+    """Every subschema once, depth first in the order of the schema, down to DEEPEST."""
+    root = registry.root
+    stack: list[tuple[Any, _Path | None, Scope, int]] = [(root.resource.root, None, root, 0)]
+    seen: set[int] = set()
+    while stack:
+        schema, path, scope, depth = stack.pop()
+        if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        if "$id" in schema or "id" in schema:
+            scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
+        yield schema, path, scope.resource.dialect, depth
         if depth >= DEEPEST:
             continue
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
         for keyword, value in schema.items():
-            kind = value.__class__
-            if kind in ATOMS or keyword not in _HOLDERS:
+            if keyword not in _HOLDERS or value.__class__ in ATOMS:
                 continue
-            if kind is dict or isinstance(value, Mapping):
+            holder = path, keyword
+            members: Iterable[tuple[Any, Any]] = ()
+            if value.__class__ is dict or isinstance(value, Mapping):
                 if keyword in NAMED:
-                    inner += [(member, ((path, keyword), name), scope, depth + 1) for name, member in value.items()]
+                    members = value.items()
                 elif keyword in ONE:
-                    inner.append((value, (path, keyword), scope, depth + 1))
+                    inner.append((value, holder, scope, depth + 1))
             elif keyword in MANY and isinstance(value, list | tuple):
-                inner += [(member, ((path, keyword), index), scope, depth + 1) for index, member in enumerate(value)]
+                members = enumerate(value)
+            inner += [(member, (holder, step), scope, depth + 1) for step, member in members]
         inner.reverse()
-        stack.extend(inner)
+        stack += inner
 
 
 def _may_hold(keyword: str, value: Any) -> bool:
@@ -310,8 +323,9 @@ def _may_hold(keyword: str, value: Any) -> bool:
 
 def _entries(place: _Place, formats: bool) -> Iterator[Entry]:
     """The entries of the keywords of a subschema."""
-    pointer = _pointer(place.path)
-    for keyword in place.schema:
+    schema, path, _, _ = place
+    pointer = _pointer(path)
+    for keyword in schema:
         status, note = _status(place, keyword, formats)
         yield Entry(f"{pointer}/{pointer_token(keyword)}", keyword, status, note)
 
@@ -321,8 +335,8 @@ def _leaves_keys_free(place: _Place, *, closes: bool) -> bool:
 
     `closes`: whether an object that declares properties has no others where nothing is said of them.
     """
-    dialect, path = place.dialect, place.path
-    said = {keyword: value for keyword, value in place.schema.items() if keyword in dialect.keywords}
+    schema, path, dialect, _ = place
+    said = {keyword: value for keyword, value in schema.items() if keyword in dialect.keywords}
     if (dialect.lone_reference and "$ref" in said) or said.keys() & {"enum", "const"}:
         return False
     if path is not None and path[1] in ("not", "if") and (path[0] is None or path[0][1] not in NAMED):
@@ -367,10 +381,22 @@ def _pointer(path: str | _Path | None) -> str:
 
 
 @lru_cache(maxsize=64)
-def _plain(dialect: Dialect) -> frozenset[str]:
-    """The keywords on which there is never a note."""
-    others = {"format", "$schema", *NEEDS, *(["$ref"] if dialect.lone_reference else [])}
-    return (ANNOTATIONS | dialect.keywords.keys()) - others
+def _tables(dialect: Dialect) -> tuple[frozenset[str], dict[str, int]]:
+    """The quiet keywords of a dialect and, of the other ones, how subschemas are in their values and whether there may be a note on them.
+
+    On a quiet keyword there is never a note, and it holds no subschemas and changes no dialect. PERF: most subschemas have no others.
+    """
+    known = ANNOTATIONS | dialect.keywords.keys()
+    noted = {"format", NAME, *NEEDS} | ({"$schema"} - dialect.keywords.keys())
+    quiet = known - noted - _HOLDERS - {"$id", "id"} - ({"$ref"} if dialect.lone_reference else set())
+    sorts = {
+        keyword: (_NAMED if keyword in NAMED else 0)
+        | (_ONE if keyword in ONE else 0)
+        | (_MANY if keyword in MANY else 0)
+        | (0 if keyword in known - noted else _DOUBTFUL)
+        for keyword in (known | _HOLDERS) - quiet
+    }
+    return frozenset(quiet), sorts
 
 
 @lru_cache(maxsize=64)
@@ -381,20 +407,21 @@ def _ignored(dialect: Dialect) -> frozenset[str]:
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
     """The fate of one keyword of a subschema, and a note on it."""
+    schema, _, _, depth = place
     status, note = _status_alone(place, keyword, formats)
-    if place.depth >= DEEPEST and _may_hold(keyword, place.schema[keyword]):
+    if depth >= DEEPEST and _may_hold(keyword, schema[keyword]):
         note = "what is below is not listed"
     return status, note
 
 
 def _status_alone(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
     """The same, but for what lies below the keyword."""
-    schema, dialect = place.schema, place.dialect
+    schema, path, dialect, _ = place
     if dialect.lone_reference and "$ref" in schema and keyword not in _BESIDE_REFERENCES:
         return ANNOTATION, f"ignored beside $ref in {dialect.name}" if keyword in _ignored(dialect) else ""
     if keyword in ANNOTATIONS:
         return ANNOTATION, ""
-    if keyword == NAME and place.path is None:
+    if keyword == NAME and path is None:
         return ENFORCED, ""
     if keyword not in dialect.keywords:
         return ANNOTATION, _unknown(keyword, dialect.name)
@@ -418,5 +445,19 @@ def _unknown(keyword: str, dialect: str) -> str:
         return f"no keyword of {dialect}, but of {', '.join(others)}"
     if keyword == NAME:
         return "read in the root of a schema only"
-    close = get_close_matches(keyword, _KNOWN, 1, 0.8)
+    close = get_close_matches(keyword, _similar(keyword), 1, 0.8)
     return f'unknown keyword; did you mean "{close[0]}"?' if close else ""
+
+
+def _similar(keyword: str) -> list[str]:
+    """The keywords that have letters enough in common with this one to be close matches.
+
+    Close is a ratio of 4/5: twice the number of matching letters by the sum of the lengths. A letter that only one of the two has matches
+    none. PERF: `difflib` would take longer to see that nothing is close than a small schema takes to compile.
+    """
+    own, length = _letters(keyword), len(keyword)
+    return [
+        known
+        for known, letters in _KNOWN
+        if 5 * (length - (own & ~letters).bit_count()) >= 2 * (length + len(known)) <= 5 * (len(known) - (letters & ~own).bit_count())
+    ]

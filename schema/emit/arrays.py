@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import comb
 from operator import ge
 from typing import Any, Final, NamedTuple
 
-from ...pda.budget import Budget
+from ...pda.budget import HALF, QUARTER, Budget
 from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
 from ..sets.arrays import prune
+from ..sets.objects import Cases
 from ..sets.types import NEVER, Array, Conjunction, Count, Literal, Values, reduced
 from .json_parts import Fragments
 from .values import called, separated
 
 GRAPH_STATES: Final = 200_000
+_WORK_OF_A_STATE: Final = 6
+MOST_FORESEEN: Final = 14
+"""Of no more lists of values the states of the graph are few, as `expect_counted` tells: it may take half of the work."""
 ENDLESS: Final = -1
 
 
@@ -29,10 +34,14 @@ class Few(NamedTuple):
     any_of: Callable[[Iterable[Literal]], Literal]
 
 
+JOINT_ITEM_LISTS: Final = 8
+"""An item is cut by this many lists of values together, and by fewer one after the other."""
 Outcome = tuple[Conjunction, tuple[int, ...], int]
 """The subschemas that an item meets, what it adds to each count, and the kind of its values, ENDLESS if there are infinitely many."""
 Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
-"""An outcome written: the node of the item where it is the first, and behind a comma."""
+"""An outcome written: the node of the item where it is the first, and behind a comma, and the places of the counts that it adds to."""
+Move = tuple[NodeId, NodeId, tuple[int, ...], int]
+"""As a turn, with the counts after it."""
 State = tuple[int, tuple[int, ...], tuple[int, ...]]
 """The number of items and of those that each count has counted, both as far as it matters, and the values left of each kind, which
 matter until the array may end."""
@@ -50,6 +59,7 @@ class ArrayWriter:
         value: Callable[[Conjunction], NodeId],
         finite_values: Callable[[Conjunction], list[NodeId] | None],
         budget: Budget,
+        cases: Cases,
         few: Few | None = None,
     ) -> None:
         self.b = b
@@ -59,6 +69,7 @@ class ArrayWriter:
         self.is_small = is_small
         self.value = value
         self.finite_values = finite_values
+        self.cases = cases
         self._few = few
 
     @property
@@ -74,7 +85,10 @@ class ArrayWriter:
             return self.f.never
         prefix, rest, low, high, counts, distinct = pruned
         if counts:
-            return self.counted(pruned)
+            lists = [count.literal for count in counts if count.low > 0 > count.high]
+            is_foreseen = len(lists) == len(counts) <= MOST_FORESEEN and len([*self.cases.apart(rest, lists)]) == len(lists)
+            with self.budget.part("the graph of one array", HALF if is_foreseen else QUARTER):
+                return self.counted(pruned)
         if distinct and not prefix:
             values = self.finite_values(rest)
             if values is not None:
@@ -104,8 +118,16 @@ class ArrayWriter:
             raise LimitError(f"one array counts to {largest}, and its graph to {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         floor = max(len(prefix), *(count.start for count in counts), 0)
         cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
-        stages = [self.outcomes(part.item(position), position, counts) for position in range(floor + 1)]
+        self.expect_counted(part, floor)
+        stages: list[list[Outcome]] = []
+        # An item of each outcome leads from where nothing is counted to a state of its own, and each outcome on from there.
+        is_free = high < 0 and not distinct and all(count.low > 0 > count.high for count in counts)
+        for position in range(floor + 1):
+            squared = is_free and position == floor and all(any(not any(tally) for _, tally, _ in stage) for stage in stages)
+            stages.append(self.outcomes(part.item(position), position, counts, squared=squared))
         kinds: list[int] = []
+        if high < 0 and not distinct:
+            self.check_counted(stages, counts)
         if distinct:
             stages, kinds = self.by_kinds(stages, low)
 
@@ -120,12 +142,12 @@ class ArrayWriter:
         todo = [start]
         edges: list[int] = []
         # Where an item leads depends on the counts and, past the prefix and the starts of all counts, no more on the position.
-        known: dict[tuple[int, tuple[int, ...]], list[Turn]] = {}
+        known: dict[tuple[int, tuple[int, ...]], list[Move]] = {}
         turns: dict[int, list[Turn]] = {}
         for state in todo:
             position, reached, left = state
             source = numbers[state]
-            self.budget.spend(8)
+            self.budget.spend(_WORK_OF_A_STATE + len(counts) // 8)
             if is_whole(position, reached):
                 edges += (source, 1, f.blank if position else -1)
             if 0 <= high <= position:
@@ -136,9 +158,10 @@ class ArrayWriter:
                 written = turns.get(stage[0])
                 if written is None:
                     written = turns[stage[0]] = self.written(stages[stage[0]], distinct=bool(distinct))
+                self.budget.spend(2 * len(written) + len(written) * len(counts) // 64)
                 moves = known[stage] = self.moves(written, counts, reached)
             after = min(position + 1, cap)
-            self.budget.spend(2 * len(moves))
+            self.budget.spend(len(moves) // 2)
             for first, later, following, kind in moves:
                 rest = left
                 if left and kind >= 0:
@@ -156,6 +179,41 @@ class ArrayWriter:
                 edges += (source, number, later if position else first)
         node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
         return b.scope(node) if distinct else node
+
+    def expect_counted(self, part: Array, first: int) -> None:
+        """Raise where lists of values that are counted make too many states, before all ways of counting are known.
+
+        Each set of lists that have no value in common is a state; each of the first items is in one of them at most.
+        """
+        lists = [count.literal for count in part.counts if count.low > 0]
+        if len(lists) < len(part.counts):
+            return
+        apart: Iterable[Literal] = self.cases.apart(part.rest, lists)
+        if any(count.high >= 0 for count in part.counts):
+            apart = list(apart)
+            if len(apart) < len(lists):
+                return  # an item of one list could be one too many of another
+        room = part.high - first if part.high >= 0 else len(lists)
+        for found, _ in enumerate(apart, 1 - first):
+            states = sum(comb(found, some) for some in range(min(found, room) + 1))
+            self.budget.expect((_WORK_OF_A_STATE + (2 * found if part.high < 0 else 0)) * states)
+            if states > GRAPH_STATES:
+                raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+
+    @staticmethod
+    def check_counted(stages: list[list[Outcome]], counts: tuple[Count, ...]) -> None:
+        """Raise where items that are counted once each surely make too many states: each set of them is one.
+
+        The first items may have counted some already, as few as there are outcomes that count fewest.
+        """
+        *before, stage = stages
+        alone = {tally.index(1) for _, tally, _ in stage if sum(tally) == 1}
+        alone = {place for place in alone if counts[place].low > 0}
+        if len(alone) < GRAPH_STATES.bit_length() or not all(before):
+            return
+        counted = sum(min(sum(tally[place] for place in alone) for _, tally, _ in outcomes) for outcomes in before)
+        if len(alone) - counted >= GRAPH_STATES.bit_length():
+            raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
 
     def by_kinds(self, stages: list[list[Outcome]], low: int) -> tuple[list[list[Outcome]], list[int]]:
         """Outcomes cut so that each is of one kind of values, and how many values of each kind there are.
@@ -211,45 +269,54 @@ class ArrayWriter:
             node = self.value(value)
             if node != self.f.never:
                 node = self.b.distinct(node) if distinct else node
-                result.append((node, self.b.seq(self.f.comma, node), tally, kind))
+                counted = tuple(place for place, more in enumerate(tally) if more)
+                result.append((node, self.b.seq(self.f.comma, node), counted, kind))
         return result
 
     @staticmethod
-    def moves(written: list[Turn], counts: tuple[Count, ...], reached: tuple[int, ...]) -> list[Turn]:
+    def moves(written: list[Turn], counts: tuple[Count, ...], reached: tuple[int, ...]) -> list[Move]:
         """The possible items, each with the counts after it, as far as they matter."""
         result = []
-        for first, later, tally, kind in written:
-            following = []
-            for n, more, (_, _, low, high) in zip(reached, tally, counts, strict=True):
-                if 0 <= high < n + more:
+        for first, later, counted, kind in written:
+            following = list(reached)
+            for place in counted:
+                _, _, low, high = counts[place]
+                n = reached[place] + 1
+                if 0 <= high < n:
                     break
-                following.append(min(n + more, max(low, high + 1)))
+                following[place] = min(n, max(low, high + 1))
             else:
                 result.append((first, later, tuple(following), kind))
         return result
 
-    def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[Outcome]:
+    def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...], *, squared: bool) -> list[Outcome]:
         """The possible outcomes of an item: the subschemas that it meets, and its contribution to each count.
 
         Where a count has no upper bound and the complement of its literal is large, an item that adds to it may also go uncounted.
+        `squared` says that the graph surely takes as many steps as there are pairs of outcomes.
         """
-        found: list[tuple[Conjunction, tuple[int, ...]]] = [(item, ())]
-        for literal, start, _, most in counts:
-            cases: list[tuple[Conjunction, tuple[int, ...]]] = []
-            for value, tally in found:
-                if position < start:
-                    cases.append((value, (*tally, 0)))
-                    continue
+        self.budget.spend(len(counts))
+        listed = self.cases.by_lists(item, [literal for literal, start, _, _ in counts if position >= start], JOINT_ITEM_LISTS)
+        found, settled = ([(item, frozenset())], frozenset()) if listed is None else listed
+        tallied = [(value, [int(literal in true and position >= start) for literal, start, _, _ in counts]) for value, true in found]
+        for place, (literal, start, _, most) in enumerate(counts):
+            if position < start or literal in settled:
+                continue
+            cases: list[tuple[Conjunction, list[int]]] = []
+            for value, tally in tallied:
                 within = reduced(value | {literal})
                 if not self.is_empty(within):
-                    cases.append((within, (*tally, 1)))
+                    cases.append((within, [*tally[:place], 1, *tally[place + 1 :]]))
                 if literal in value:
                     continue
                 without = value if most < 0 and not self.is_small(literal) else reduced(value | {-literal})
                 if not self.is_empty(without):
-                    cases.append((without, (*tally, 0)))
-            found = cases
-        return [(value, tally, ENDLESS) for value, tally in found]
+                    cases.append((without, tally))
+            tallied = cases
+            self.budget.spend(12 * len(cases))
+            if squared:
+                self.budget.expect(2 * len(cases) ** 2)
+        return [(value, tuple(tally), ENDLESS) for value, tally in tallied]
 
 
 def array_node(

@@ -18,7 +18,7 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, shown
 from ...pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from ..algebra.algebra import Algebra
-from ..algebra.bounds import surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
+from ..algebra.bounds import lists_values, surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
 from ..algebra.finite import Finite
 from ..dialect.keyword_values import (  # fmt: skip
     MOST_COUNTED,
@@ -54,6 +54,7 @@ from ..dialect.references import Registry, Scope, referred
 from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal
+from ..sets.objects import Cases
 from ..sets.strings import FREE as FREE_TEXT
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 from .arrays import ArrayWriter, Few, array_node, permuted_array
@@ -61,7 +62,7 @@ from .json_parts import Fragments, any_text, quoted
 from .numbers import number_node
 from .objects import ObjectWriter, extra_key, object_node, unordered
 from .strings import StringWriter
-from .values import called, value_node
+from .values import any_value, called
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
@@ -70,6 +71,8 @@ MERGED: Final = frozenset({"type", "properties", "required", "additionalProperti
 """The keywords of objects that say nothing but which members they have."""
 MOST_MERGED: Final = 64
 
+MOST_OF_A_SCOPE: Final = 240
+"""The most work that a rule counts for those that subschemas have in several scopes."""
 _UNKNOWN_TYPE: Final = (-1, NodeId(-1))
 
 Pending = tuple[RuleId, Any, Scope | None]
@@ -119,6 +122,7 @@ class Compilation:
         self.scope = registry.root
         self.keyword_groups = registry.root.resource.dialect.keywords
         self.depth = 0
+        self.has_algebra = False
         f = fragments
         self.plain = {
             "null": (0, f.null),
@@ -133,6 +137,10 @@ class Compilation:
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
         self.values_of: dict[Conjunction, NodeId] = {}
+        self.in_scopes: set[int] = set()
+        """The subschemas that have a rule in a scope of dynamic references."""
+        self.scoped = 0
+        """How many further rules these have, in other scopes."""
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
         """PERF: the target of a reference in a scope; most references have the target of earlier ones."""
 
@@ -175,14 +183,15 @@ class Compilation:
 
     def release(self) -> None:
         """Break the cycle between this compilation and the writers that call it back, so that no garbage collection is needed."""
-        if "algebra" in vars(self):
+        if self.has_algebra:
             self.algebra.release()
-        for name in ("algebra", "finite", "strings", "arrays", "objects"):
-            vars(self).pop(name, None)
+            for name in ("algebra", "finite", "strings", "arrays", "objects"):
+                vars(self).pop(name, None)
+            self.has_algebra = False
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """The first place of a pattern or format: subschema, keyword, and the rest of the pointer."""
-        return self.algebra.strings.sources.get((what, argument)) if "algebra" in vars(self) else None
+        return self.algebra.strings.sources.get((what, argument)) if self.has_algebra else None
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope."""
@@ -190,12 +199,15 @@ class Compilation:
             self.scope = scope
             self.keyword_groups = scope.resource.dialect.keywords
 
-    # PERF: the algebra and the writers of its parts are made for the first subschema that needs them; many schemas have none.
+    # PERF: the algebra and the writers of its parts, which all use it, are made for the first subschema that needs them; many schemas
+    # have none.
 
     @cached_property
     def algebra(self) -> Algebra:
         """The algebra of the schema."""
-        return Algebra(self.registry, self.budget, formats=self.formats)
+        made = Algebra(self.registry, self.budget, formats=self.formats)
+        self.has_algebra = True
+        return made
 
     @cached_property
     def finite(self) -> Finite:
@@ -212,8 +224,9 @@ class Compilation:
         """The writer of array parts."""
         algebra, finite = self.algebra, self.finite
         few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
+        cases = Cases(algebra.oracle)
         return ArrayWriter(
-            self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, self.budget, few
+            self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, self.budget, cases, few
         )
 
     @cached_property
@@ -427,7 +440,7 @@ class Compilation:
         if groups & TYPE:
             allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
-        return self.alternatives([value_node(b, f, value) for value in values])
+        return any_value(b, f, values) if values else f.never
 
     def reference(self, schema: Schema, asserted: int) -> NodeId | None:
         """`$ref` and its kin where nothing stands beside it."""
@@ -488,12 +501,23 @@ class Compilation:
             return self.one_object(whole)
         ((union, scope),) = whole.unions
         branches = [(branch, scope) for branch in schemas(union, "oneOf")]
+        # PERF: only then each branch is put together with all members: with 1,000 of both this took 1 s before the algebra had its turn.
+        telling = self.telling(schema)
+        self.budget.spend(len(branches) * len(telling.get("properties", ())) // 4)
+        if not surely_all_disjoint([upper_bound(self.registry, telling, self.scope, branch) for branch in branches]):
+            return None
+        self.budget.spend(len(branches) * len(whole.declared) // 2)
         objects_of = [self.member_facts([(schema, self.scope), branch], beside=union) for branch in branches]
         if not all(found is not None and found.are_objects and not found.unions for found in objects_of):
             return None
-        if not surely_all_disjoint([upper_bound(self.registry, schema, self.scope, branch) for branch in branches]):
-            return None
         return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
+
+    def telling(self, schema: Schema) -> Schema:
+        """An object schema without those of its members that tell nothing about which of several branches holds."""
+        properties = schema.get("properties")
+        if properties.__class__ is not dict or schema.get("additionalProperties") is False:
+            return schema
+        return {**schema, "properties": {name: value for name, value in properties.items() if lists_values(value)}}
 
     def member_facts(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _MemberFacts | None:
         """The joint constraints of some subschemas on an object's members, without the oneOf of `beside`; None if they constrain more."""
@@ -629,6 +653,11 @@ class Compilation:
         if found is None:
             if schema.__class__ is bool:
                 return self.fragments.value if schema else self.fragments.never
+            if scope.dynamic:
+                # Scopes of dynamic references may be as many as the sets of resources.
+                self.scoped += id(schema) in self.in_scopes
+                self.in_scopes.add(id(schema))
+                self.budget.spend(min(self.scoped // 16, MOST_OF_A_SCOPE))
             rule = self.builder.rule(f"schema{len(self.rules)}")
             found = self.rules[key] = self.builder.call(rule)
             self.pending.append((rule, schema, scope))

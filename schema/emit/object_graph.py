@@ -8,6 +8,7 @@ So the graph is linear in the keys for ordinary objects, and grows only with the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -15,10 +16,12 @@ from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
 from ..sets.keys import in_class
 from ..sets.objects import Cases, Oracle, member
-from ..sets.types import Atom, Clause, Conjunction, Keys, Literal, high_bound
+from ..sets.types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, high_bound
 from .json_parts import Fragments
 
 GRAPH_STATES: Final = 200_000
+_WORK_OF_A_SET: Final = 20
+"""What each set of clauses that are open at a position counts at least, the states before and behind a member together."""
 _PLACE: Final = itemgetter(0, 1)
 
 
@@ -35,7 +38,7 @@ class Member(NamedTuple):
 
 
 Open = tuple[int, ...]
-"""The open clauses in ascending order: of each its number and, as bits, the atoms that may still hold.
+"""The open clauses that speak of a member before, or of any: of each its number and, as bits, the atoms that may still hold.
 
 PERF: one member, such as a kind, often settles all clauses but one, so what is settled is not there. With a number for every clause, 300
 conditions on one member took 300 steps for each of 45,000 states.
@@ -74,6 +77,10 @@ class OrderedGraph:
         self.numbers: dict[State, int] = {}
         self.todo: list[State] = []
         self.edges: list[int] = []
+        self.pending = 0
+        """The work that the states surely take which are still to be looked at."""
+        self.is_counted = bool(self.cap) or any(m.room >= 0 for m in undeclared)
+        """Whether states differ by more than their place and their clauses."""
         self.cases = Cases(oracle)
         self.decided: dict[tuple[int, Open], Open | None] = {}
         self.turns: dict[tuple[int, Open], list[tuple[NodeId, Open, int]]] = {}
@@ -105,6 +112,14 @@ class OrderedGraph:
                     left[number] &= ~bit
             self.open.append(left)
         self.last_required = max((i + 1 for i, m in enumerate(declared) if m.required), default=0)
+        self.places = places
+        self.begun: list[Open] = [()] * (len(declared) + 1)
+        """For each declared key the clauses of which it is the first key.
+
+        PERF: none of them is in the states before. With all of them, a oneOf of 100 objects had 99 in each state of each of 100 graphs.
+        """
+        self.later_hold = [True] * (len(declared) + 1)
+        """For each position whether the clauses that begin there or later hold where nothing more follows."""
 
     def last(self, keys: Keys) -> int:
         """The position after the last member that a set of keys has; past the end where it has undeclared keys."""
@@ -120,6 +135,9 @@ class OrderedGraph:
         room = tuple(m.room for m in self.undeclared)
         if start is None:
             return f.never
+        self.check_counts()
+        self.expect_sets(start)
+        start = self.begin(start)
         if self.may_end(0, 0, start):
             self.edges += (0, 1, -1)
         if self.high:
@@ -127,7 +145,9 @@ class OrderedGraph:
         for state in self.todo:
             behind, position, _, alive, _ = state
             source = self.numbers[state]
+            self.pending -= self.least(behind, position, alive)
             self.oracle.budget.spend(8 + len(alive) // 8)
+            self.oracle.budget.expect(self.pending)
             if behind:
                 self.after(source, state)
             elif position < len(self.declared):
@@ -142,15 +162,79 @@ class OrderedGraph:
         graph = b.graph(len(self.numbers) + 2, tuple(self.edges))
         return b.seq(f.open_object, f.blank, graph, f.close_object)
 
+    def begin(self, start: Open) -> Open:
+        """Those of the clauses that speak of any key; the others begin at the first key that they speak of."""
+        first: list[int] = []
+        begun: list[list[int]] = [[] for _ in self.begun]
+        for number, bits in zip(start[::2], start[1::2], strict=True):
+            left = [atom for index, atom in enumerate(self.clauses[number]) if bits >> index & 1]
+            if any(atom.name is None for atom in left):
+                first += (number, bits)
+                continue
+            place = min(self.places[atom.name] for atom in left) - 1
+            begun[place] += (number, bits)
+            if not bits & self.universal[number]:
+                self.later_hold[place] = False
+        self.begun = [tuple(its) for its in begun]
+        for place in range(len(self.declared) - 1, -1, -1):
+            self.later_hold[place] &= self.later_hold[place + 1]
+        return tuple(first)
+
+    def expect_sets(self, start: Open) -> None:
+        """Raise where clauses that are open beside each other surely make too many states: each set of them is one.
+
+        Clauses count that have a key of their own, which may come and then leaves the clause open or settles it, from behind this key up
+        to their next one.
+        """
+        if self.high >= 0:
+            return
+        changes = [0] * (len(self.declared) + 2)
+        for number, bits in zip(start[::2], start[1::2], strict=True):
+            left = [atom for index, atom in enumerate(self.clauses[number]) if bits >> index & 1]
+            if any(atom.name is None for atom in left):
+                continue
+            places = sorted({self.places[atom.name] for atom in left})
+            current = self.declared[places[0] - 1]
+            entries = self.named[current.name or ""]
+            if len(places) < 2 or len(entries) > 1 or current.required:
+                continue
+            atom = entries[0][2]
+            if atom.literal == (FALSE if atom.every else TRUE) and self.pair(current.key, current.value) != self.f.never:
+                changes[places[0]] += 1
+                changes[places[1]] -= 1
+        open_beside = [min(beside, 30) for beside in accumulate(changes) if beside > 2]
+        self.oracle.budget.expect(sum((_WORK_OF_A_SET + beside // 4) << beside for beside in open_beside))
+
+    def check_counts(self) -> None:
+        """Raise where there surely are too many states for the numbers of members that may have come."""
+        if not self.cap or self.clauses:
+            return
+        before = states = 0
+        for position, current in enumerate(self.declared):
+            # The states in front of a member, with as many before it as there may be, and those behind it.
+            states += max(0, min(position, self.cap - 1) - before + 1) + max(0, min(position + 1, self.cap) - before)
+            before = min(before + current.required, self.cap)
+        if states > GRAPH_STATES and all(self.pair(m.key, m.value) != self.f.never for m in self.declared):
+            raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+
     def number(self, state: State) -> int:
         """The graph's number of a state; 0 is the start and 1 the end."""
         found = self.numbers.get(state)
         if found is None:
             found = self.numbers[state] = len(self.numbers) + 2
             self.todo.append(state)
+            behind, position, _, alive, _ = state
+            self.pending += self.least(behind, position, alive)
             if found > GRAPH_STATES:
                 raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         return found
+
+    def least(self, behind: bool, position: int, alive: Open) -> int:
+        """What a state counts at least: itself and, before a member, one value of it where these clauses are seen for the first time."""
+        size = len(alive)
+        if behind or position >= len(self.declared) or self.is_counted:
+            return 8 + size // 8
+        return 12 + size // 8 + size // 4
 
     def settled(self, position: int, alive: Open, before: int = -1) -> Open | None:
         """The clauses that are not decided by now; None where one has failed.
@@ -180,7 +264,12 @@ class OrderedGraph:
 
     def may_end(self, position: int, count: int, alive: Open) -> bool:
         """Whether the object may end where this declared key is the next."""
-        return position >= self.last_required and count >= self.low and self.settled(len(self.declared) + 1, alive) is not None
+        return (
+            position >= self.last_required
+            and count >= self.low
+            and self.later_hold[position]
+            and self.settled(len(self.declared) + 1, alive) is not None
+        )
 
     def missing(self, state: State) -> tuple[int, int]:
         """The least and the largest number of undeclared members that may follow, -1 for any number."""
@@ -201,7 +290,7 @@ class OrderedGraph:
         _, position, count, alive, room = state
         current = self.declared[position]
         if not current.required:
-            skipped = self.settled(position + 1, alive, position)
+            skipped = self.settled(position + 1, alive + self.begun[position], position)
             if skipped is not None and (position + 1 < len(self.declared) or self.undeclared):
                 self.edges += (source, self.number((False, position + 1, count, skipped, room)), -1)
         self.write(source, [current], position + 1, state)
@@ -228,6 +317,7 @@ class OrderedGraph:
         turns = self.turns.get((position, alive))
         if turns is None:
             turns = self.turns[position, alive] = []
+            alive += self.begun[position]
             for place, current in enumerate(members):
                 for value, left in self.outcomes(current, alive):
                     self.oracle.budget.spend(4 + len(alive) // 4)

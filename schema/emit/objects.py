@@ -29,6 +29,8 @@ FEW_NAMES: Final = 64
 """If keys come in any order, each key of a set of at most this many undeclared keys is a separate member."""
 MOST_OPTIONS: Final = 500
 """An object whose keys come in any order is a union of at most this many alternatives, or a graph (`emit.unordered`)."""
+MOST_WRITTEN: Final = 100_000
+"""The alternatives that are tried before a graph have at most this many members in all: 350 of 350 keys take 0.5 s, a graph 0.1 s."""
 SMALL_GRAPH: Final = 2_000
 """States that such a graph may have before ten times as many alternatives are tried."""
 _TIMES: Final = itemgetter(1)
@@ -168,7 +170,8 @@ class ObjectWriter:
         PERF: with 20 keys a graph of 2,000 states is given up after 0.1 s and one of 20,000 after some 20 s, where 500 alternatives
         take 0.02 s and 5,000 take 0.3 s. This many alternatives are tried between the two graphs.
         """
-        for most, states in ((MOST_OPTIONS, SMALL_GRAPH), (10 * MOST_OPTIONS, 10 * SMALL_GRAPH)):
+        few = min(MOST_OPTIONS, MOST_WRITTEN // max(1, len(names_of(part))))
+        for most, states in ((few, SMALL_GRAPH), (10 * few, 10 * SMALL_GRAPH)):
             options = self.without_clauses(part, most)
             if options is not None:
                 nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
@@ -176,7 +179,7 @@ class ObjectWriter:
             graph = self.unordered(part, states)
             if graph is not None:
                 return graph
-        message = f"one object needs more than {10 * MOST_OPTIONS} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
+        message = f"one object needs more than {10 * few} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
         raise LimitError(message, limit="states", value=10 * SMALL_GRAPH)
 
     def unordered(self, part: Object, states: int) -> NodeId | None:
@@ -263,6 +266,8 @@ class ObjectWriter:
                 pruned = prune(option, self.oracle, option.atoms[old:])
                 if pruned is not None:
                     stack.append((pruned, wanted))
+                    if len(found) + len(stack) > most + 1:
+                        return None
         return found
 
     def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
@@ -314,6 +319,7 @@ class ObjectWriter:
         # 257 alternatives of 256 keys had a million of these sets, and a step that copied them took 0.4 s.
         by_name = {m.name: m for m in declared}
         members: list[int] = []
+        self.oracle.budget.spend(2 * len(part.order))
         for m in (*map(by_name.get, names_of(part)), *undeclared):
             node = self.pair(m.key, m.value) if m else f.never
             if node == f.never and m and m.required:

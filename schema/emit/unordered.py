@@ -13,12 +13,13 @@ That no key comes twice is no part of a state but a guard at run time (DISTINCT)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...pda.budget import Budget
 from ...pda.grammar import GrammarBuilder, NodeId
-from ..sets.types import Atom, Clause, Conjunction, Literal
+from ..sets.types import FALSE, TRUE, Atom, Clause, Conjunction, Literal
 from .json_parts import Fragments
 
 Left = tuple[int, ...]
@@ -65,16 +66,27 @@ class Unordered:
         first = [sum({places[atom] for atom in clause}) for clause in clauses]
         self.first = without_larger(first, first)
         self.universal = sum(bit for atom, bit in places.items() if atom.every)
-        self.concerning = [sum(bit for atom, bit in places.items() if key.concerns(atom)) for key in keys]
-        self.about = [[(bit, atom.literal) for atom, bit in places.items() if bit & concerning] for concerning in self.concerning]
+        # PERF: an atom about one key is looked at for this key alone: with 3,000 keys all pairs take 9 s.
+        named: dict[str | None, list[Atom]] = {}
+        for atom in self.atoms:
+            named.setdefault(atom.name, []).append(atom)
+        general = named.get(None, [])
+        budget.spend(len(keys) * len(general))
+        concerned = [
+            [*(named.get(key.name, ()) if key.name is not None else ()), *(atom for atom in general if key.concerns(atom))] for key in keys
+        ]
+        self.concerning = [sum(map(places.__getitem__, atoms)) for atoms in concerned]
+        self.about = [[(bit, atom.literal) for bit, atom in sorted([(places[atom], atom) for atom in atoms])] for atoms in concerned]
         """By key the atoms that it concerns, as bits, with what they ask of the value."""
-        self.own = [sum(bit for atom, bit in places.items() if key.name is not None and atom.name == key.name) for key in keys]
-        self.lasting = sum(bit for atom, bit in places.items() if not atom.every and any(key.lasts(atom) for key in keys))
+        self.own = [sum(map(places.__getitem__, named.get(key.name, ()))) if key.name is not None else 0 for key in keys]
+        self.lasting = sum(places[atom] for atom in general if not atom.every and any(key.lasts(atom) for key in keys))
         self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
 
     def node(self, low: int, high: int, states: int) -> NodeId | None:
-        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than `most` states."""
+        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than `states` states."""
         b, f = self.b, self.f
+        if high < 0 and 1 << self.alone() > states:
+            return None
         cap = high if high >= 0 else low
         start = (False, 0, self.first)
         numbers = {start: 2}
@@ -106,6 +118,20 @@ class Unordered:
                 edges += (source, number, b.alt(*nodes))
             self.budget.spend(4)
         return b.seq(f.open_object, f.blank, b.graph(len(numbers) + 2, tuple(edges)), f.close_object)
+
+    def alone(self) -> int:
+        """How many clauses share no key with any other, and change by whether one of theirs comes: each set of them is a state."""
+        clauses = [[atom for place, atom in enumerate(self.atoms) if clause >> place & 1] for clause in self.first]
+        speaking = Counter(name for clause in clauses for name in {atom.name for atom in clause})
+        if None in speaking:
+            return 0
+        keys = {key.name: key for key in self.keys}
+        found = 0
+        for clause in clauses:
+            if len(clause) > 1 and all(speaking[atom.name] == 1 for atom in clause):
+                deciding = (keys.get(atom.name) for atom in clause if atom.literal == (FALSE if atom.every else TRUE))
+                found += any(key is not None and self.pair(key.node, key.value) != self.f.never for key in deciding)
+        return found
 
     def may_end(self, left: Left) -> bool:
         """Whether the clauses that are left hold of the keys so far."""

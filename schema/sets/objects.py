@@ -7,7 +7,7 @@ Two parts of few clauses unite into one by distribution, so `anyOf` over `requir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -174,17 +174,14 @@ def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
     """A union, with parts of few clauses put together, and without parts that others hold."""
     result: list[Object] = []
     few: dict[int, int] = {}  # the places of parts of few clauses, and how many those are
-    seen: set[Object] = set()
-    for part in parts:
-        if part in seen:
-            continue
-        seen.add(part)
+    for part in _with_runs_united(dict.fromkeys(parts)):
         size = _size(part)
         if not size:
             return (part,)
         # Two parts unite where one of them has a single clause, and the union few of them.
-        found = next((i for i, its in few.items() if size * its <= DISTRIBUTED and 1 in (size, its)), -1) if size <= DISTRIBUTED else -1
-        if found >= 0:
+        # INVARIANT: only the first of the parts of few clauses may have a single one: others are made or changed where it has more.
+        found = next(iter(few), -1) if size <= DISTRIBUTED else -1
+        if found >= 0 and 1 in (size, few[found]):
             part = _distributed(result[found], part)
             size = _size(part)
             if not size:
@@ -201,6 +198,44 @@ def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
     return tuple(_largest(kept) if 1 < len(kept) <= COMPARED else kept)
 
 
+def _with_runs_united(parts: Iterable[Object]) -> Iterator[Object]:
+    """The parts, with each run of those that have a single clause as one.
+
+    PERF: one after the other, n of them look at n * n atoms, as in an anyOf over `required`.
+    """
+    run: list[Object] = []
+    for part in parts:
+        if _size(part) == 1:
+            run.append(part)
+            continue
+        if run:
+            yield _united(run)
+            run = []
+        yield part
+    if run:
+        yield _united(run)
+
+
+def _united(run: Sequence[Object]) -> Object:
+    """The union of parts of a single clause each."""
+    if len(run) == 1:
+        return run[0]
+    clause = _clause(atom for part in run for one in (part.atoms, *part.clauses) for atom in one)
+    order = tuple(dict.fromkeys(name for part in run for name in part.order))
+    if clause is None:
+        return Object(order)
+    return Object(order, clause) if len(clause) == 1 else Object(order, clauses=(clause,))
+
+
+def _clause(atoms: Iterable[Atom]) -> Clause | None:
+    """One of some atoms holds; None where that is always so."""
+    clause = merged(tuple(dict.fromkeys(atoms)))
+    its = frozenset(clause)
+    # There is such a key, or all of these, none as they are, have certain values: that always holds.
+    there = {atom.keys for atom in clause if not atom.every and atom.literal == TRUE}
+    return None if any(atom.negated() in its or (atom.every and atom.keys in there) for atom in clause) else clause
+
+
 def _size(part: Object) -> int:
     """The number of clauses of a part; above DISTRIBUTED if the number of members is bounded."""
     return DISTRIBUTED + 1 if part.low > 0 or part.high >= 0 else len(part.atoms) + len(part.clauses)
@@ -213,10 +248,8 @@ def _distributed(a: Object, b: Object) -> Object:
     clauses = []
     for one in rows_a:
         for other in rows_b:
-            clause = merged(tuple(dict.fromkeys(one + other)))
-            # There is such a key, or all of these, none as they are, have certain values: that always holds.
-            there = {atom.keys for atom in clause if not atom.every and atom.literal == TRUE}
-            if not any(atom.negated() in clause or (atom.every and atom.keys in there) for atom in clause):
+            clause = _clause(one + other)
+            if clause is not None:
                 clauses.append(clause)
     order = tuple(dict.fromkeys(a.order + b.order))
     atoms = tuple(dict.fromkeys(c[0] for c in clauses if len(c) == 1))
@@ -388,6 +421,22 @@ def names_of(part: Object) -> list[str]:
     return list(found)
 
 
+def names_of_open(parts: Sequence[Object]) -> frozenset[str] | None:
+    """The keys that objects have to have or may not have, where that is all that they are asked for and no key is asked for both.
+
+    Two such unions of one part share objects where they speak of different keys.
+    """
+    if len(parts) != 1:
+        return None
+    ((_, atoms, clauses, low, high),) = parts
+    if clauses or low > 0 or high >= 0 or not all(atom.name is not None and (atom.every or atom.literal == TRUE) for atom in atoms):
+        return None
+    needed = {atom.name for atom in atoms if not atom.every}
+    if any(atom.every and atom.name in needed for atom in atoms):
+        return None
+    return frozenset(atom.name for atom in atoms if atom.name is not None)
+
+
 def sets_of_keys(part: Object) -> list[Keys]:
     """The sets of keys that atoms speak of, those of one name aside."""
     atoms = (*part.atoms, *(atom for clause in part.clauses for atom in clause))
@@ -400,8 +449,10 @@ def key_space(part: Object, names: Sequence[str], oracle: Oracle) -> KeySpace:
     return KeySpace(names, oracle.partition(tuple(languages)))
 
 
-FEW_LISTS: Final = 4
-"""Fewer lists of values are cut off one after the other."""
+JOINT_LISTS: Final = 4
+"""A member's value is cut by this many lists of values together, and by fewer one after the other."""
+FILTERED_LISTS: Final = 32
+"""Of more lists than this, only the values that the value may have are looked at."""
 
 
 class Cases:
@@ -421,11 +472,9 @@ class Cases:
         if found is None:
             found, literals_left = [(value, frozenset[Literal]())], literals
             unknown = len(literals) == 1 and not self.oracle.is_small(literals[0])
-            if len(literals) >= FEW_LISTS:
-                lists = {literal: extent for literal in literals if (extent := self._list(value, literal)) is not None}
-                if len(lists) >= FEW_LISTS:
-                    found = self._by_lists(value, lists)
-                    literals_left = tuple(literal for literal in literals if literal not in lists)
+            if len(literals) >= JOINT_LISTS and (listed := self.by_lists(value, literals)) is not None:
+                found, settled = listed
+                literals_left = tuple(literal for literal in literals if literal not in settled)
             for literal in literals_left:
                 cases: list[tuple[Conjunction, frozenset[Literal]]] = []
                 for conjunction, true in found:
@@ -448,6 +497,22 @@ class Cases:
             self.splits[value, literals] = found
         return found
 
+    def by_lists(
+        self, value: Conjunction, literals: Sequence[Literal], few: int = JOINT_LISTS
+    ) -> tuple[list[tuple[Conjunction, frozenset[Literal]]], Set[Literal]] | None:
+        """A value cut by those of some literals that list values, with these; None where they are few."""
+        lists = {literal: extent for literal in literals if (extent := self._list(value, literal)) is not None}
+        return (self._by_lists(value, lists), lists.keys()) if len(lists) >= few else None
+
+    def apart(self, value: Conjunction, literals: Iterable[Literal]) -> Iterator[Literal]:
+        """Those of some literals that list values, the value among them, and none that is listed by one before."""
+        taken: set[object] = set()
+        for literal in literals:
+            extent = self.oracle.extent(literal) if literal > 0 else None
+            if extent and taken.isdisjoint(extent) and not self.oracle.is_empty(reduced(value | {literal})):
+                taken |= extent
+                yield literal
+
     def _list(self, value: Conjunction, literal: Literal) -> frozenset[object] | None:
         """The values that a literal or its complement lists; None where it lists none, or where the value meets the literal anyway."""
         return None if literal == TRUE or literal in value else self.oracle.extent(abs(literal))
@@ -459,17 +524,21 @@ class Cases:
         emptiness.
         """
         places: dict[object, list[int]] = {}
+        known = [extent for literal in value if literal > 0 and (extent := self.oracle.extent(literal)) is not None]
+        known = known if len(lists) > FILTERED_LISTS else []
+        among = frozenset.intersection(*known) if known else None
         for place, extent in enumerate(lists.values()):
             self.oracle.budget.spend(len(extent))
             for one in extent:
-                places.setdefault(one, []).append(place)
+                if among is None or one in among:
+                    places.setdefault(one, []).append(place)
         extents, listed = list(lists.values()), [abs(literal) for literal in lists]
         kinds = sorted(set(map(tuple, places.values())))
         cases: list[tuple[Conjunction, frozenset[Literal]]] = []
         for kind in (*kinds, ()):
             # Those that are in further lists are told apart by their complements.
             least = min([extents[place] for place in kind], key=len, default=places.keys())
-            others = {place for one in least for place in places[one]}.difference(kind)
+            others = {place for one in least for place in places.get(one, ())}.difference(kind)
             self.oracle.budget.spend(1 + len(others) + len(lists) // 16)
             conjunction = reduced(value | {listed[place] for place in kind} | {-listed[place] for place in others})
             if not self.oracle.is_empty(conjunction):

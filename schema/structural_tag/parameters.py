@@ -534,7 +534,7 @@ class _Arrays(ArrayWriter):
     """Array parts written in a style."""
 
     def __init__(self, styled: _Styled, bare: Any, json: ArrayWriter) -> None:
-        super().__init__(styled.b, bare, json.is_empty, json.is_small, styled.item, lambda _: None, json.budget, json.few)
+        super().__init__(styled.b, bare, json.is_empty, json.is_small, styled.item, lambda _: None, json.budget, json.cases, json.few)
         self.styled = styled
 
     def node(self, part: Array) -> NodeId:
