@@ -108,7 +108,7 @@ DEVICES = (
         "large subtrees by classes",
         "MaskBench steps, mask: pattern in text",
         25,
-        thresholds={"heavy_nodes": NEVER},
+        thresholds={"large_subtree": NEVER},
         loads=("masks", "states"),
     ),
     Device("tables of wide nodes' children", "MaskBench steps", 20, thresholds={"wide_children": NEVER}),

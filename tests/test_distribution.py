@@ -125,19 +125,20 @@ print(*sorted({"torch", "transformers", "pydantic", "fastapi"} & set(sys.modules
 
 
 def test_import_is_quick(tmp_path: Path) -> None:
-    """Importing the package, once its bytecode is there, takes less than half a second of a core beyond what NumPy takes."""
+    """Importing the package, once its bytecode is there, takes less than ten times what NumPy takes (4 to 6 are usual)."""
     program = """
 import time
+begin = time.process_time()
 import numpy
-start = time.process_time()
+middle = time.process_time()
 import stackmask
-print(time.process_time() - start)
+print((time.process_time() - middle) / (middle - begin))
 """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     command = [sys.executable, "-c", program]
-    seconds = [float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
-    assert min(seconds) < 0.5, seconds
+    ratios = [float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
+    assert min(ratios) < 10, ratios
 
 
 def test_wheels() -> None:

@@ -55,7 +55,7 @@ def test_findings_are_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     specification = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 9}, "b": True}, "required": ["a"]}
     tokens = (b'{"', b'{"a', b'{"a":"x', b"a", b'"', None)
     operations = (("token", 0, 0), ("state", 0), ("fork", 0), ("rollback", 0, 1), ("mask", 0, True))
-    case = Case("json_schema", specification, tokens, (5,), {"property_order": "any"}, {"heavy_nodes": 2}, operations=operations)
+    case = Case("json_schema", specification, tokens, (5,), {"property_order": "any"}, {"large_subtree": 2}, operations=operations)
     found = failure(case, NONE)
     assert found is not None
     assert found.check == "mask"

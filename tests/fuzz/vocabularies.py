@@ -116,7 +116,7 @@ def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> 
 
 
 LOW: Final[dict[str, tuple[int, ...]]] = {
-    "heavy_nodes": (2, 3, 8, 40),
+    "large_subtree": (2, 3, 8, 40),
     "wide_children": (1, 2, 4),
     "set_tokens": (0, 1, 4),
     "trimmed_characters": (1, 2, 4),
@@ -132,6 +132,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "tried_nodes": (0, 4),
     "dense_bytes": (2, 5, 12),
     "lookups": (1, 2),
+    "partly_closed_items": (0, 2, 4),
     "bundled_tokens": (1, 2),
     "unrolled_states": (0, 2, 8),
     "shared_states": (0, 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stackmask.pda.automata import dfa
-from stackmask.pda.budget import PARTS, STOP, Budget
+from stackmask.pda.budget import HALF, QUARTER, STOP, Budget
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.limits import Limits
 
@@ -23,7 +23,7 @@ def test_parts() -> None:
     """A part may take half; what parts inside of it take counts against theirs, and all of it against the whole."""
     budget = Budget(Limits(compile_work=1_000))
     with budget.part("one product"):
-        budget.spend(1_000 // PARTS)
+        budget.spend(1_000 // HALF)
         with budget.part("one automaton"):
             budget.spend(150)
         with pytest.raises(LimitError, match="one product takes more than 500 steps"):
@@ -32,6 +32,16 @@ def test_parts() -> None:
         budget.spend(300)
     with budget.part("one automaton"), pytest.raises(LimitError, match="the compilation takes more than 1,000 steps"):
         budget.spend(150)
+
+
+def test_smaller_parts() -> None:
+    """A part may get a quarter; one around it has its own share again."""
+    budget = Budget(Limits(compile_work=1_000))
+    with budget.part("one product"):
+        with budget.part("one graph", QUARTER), pytest.raises(LimitError, match=r"one graph takes more than 250 steps.*may take a quarter"):
+            budget.spend(251)
+        with pytest.raises(LimitError, match=r"one product takes more than 500 steps.*may take half"):
+            budget.expect(501)
 
 
 def test_what_is_expected() -> None:

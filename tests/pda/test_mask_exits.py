@@ -174,7 +174,7 @@ BEHIND = {
 }
 """What may follow a text with bounds, and reads some of its characters."""
 
-LOW: Final = {"heavy_nodes": 60, "closed_states": 2, "wide_children": 4, "dense_bytes": 2}
+LOW: Final = {"large_subtree": 60, "closed_states": 2, "wide_children": 4, "dense_bytes": 2}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -128,6 +128,48 @@ def test_words_in_terminals_share_their_states(kernel: Engine, ignored: str) -> 
     assert at.accept_bytes(b"abcde")
     assert at.allowed_tokens() == [token for token in range(len(WORDS)) if at.fork().accept_token(token)]
     assert prepared.statistics["largest_work"] < 100_000  # 4,139,571 and 414,379 with a state for each word
+
+
+def test_objects_of_a_union_differ_from_the_others_by_few_bytes(kernel: Engine) -> None:
+    """A key may be any but an object's own; where several objects are open, a state inside of a key is stored by its differences, too."""
+    own = ["".join(letters) for letters in product("abcdefgh", repeat=2)]
+    branches = [{"properties": {name: {"type": "integer"} for name in own[n::8]}, "required": own[n : n + 1]} for n in range(8)]
+    schema = {"anyOf": [{"type": "object", **branch} for branch in branches]}
+    prepared = prepare(kernel, json_schema_grammar(schema, property_order="any", whitespace="compact")[0], WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.accept_bytes(b'{"ab":1,"')
+    assert at.allowed_tokens() == [token for token in range(len(WORDS)) if at.fork().accept_token(token)]
+    assert prepared.statistics["delta_states"] > 60  # 17 and 36,715 where one object alone is stored so
+    assert prepared.statistics["largest_work"] < 25_000
+
+
+def test_states_of_many_items(kernel: Engine) -> None:
+    """Keys that ask for others, in any order, are so many permutations that a state has a thousand items: masks and texts stay right."""
+    keys = ["".join(letters) for letters in product("abcdefg", repeat=2)][:45]
+    asks = {key: [other] for key, other in pairwise(keys)}
+    schema = {"properties": {key: {"type": "integer"} for key in keys}, "dependentRequired": asks, "additionalProperties": False}
+    prepared = prepare(kernel, json_schema_grammar({"type": "object", **schema}, property_order="any", whitespace="compact")[0], WORDS)
+    start = kernel.Matcher(prepared, [STOP])
+    for text in ('{"', '{"a', f'{{"{keys[-1]}":1,"', f'{{"{keys[-1]}":1,"{keys[-2]}":2,"', f'{{"{keys[-2]}":1,"{keys[-1][0]}'):
+        at = start.fork()
+        assert at.accept_bytes(text.encode())
+        assert at.allowed_tokens() == [token for token in range(len(WORDS)) if at.fork().accept_token(token)]
+    for order in (keys[::-1], keys, [*keys[1:], keys[0]], keys[20:]):
+        at, text = start.fork(), ",".join(f'"{key}":1' for key in order)
+        assert at.accept_bytes(f"{{{text}}}".encode())
+        assert start.fork().accept_bytes(f'{{"{order[0]}":1}}'.encode()) is (order[0] == keys[-1])
+
+
+def test_values_of_an_enum_share_what_they_begin_with(kernel: Engine) -> None:
+    """Objects of an enum that begin alike are one until they differ: the first mask does not look at each of them."""
+    schema = {"enum": [{"id": number, "name": f"n{number}"} for number in range(500)]}
+    prepared = prepare(kernel, json_schema_grammar(schema)[0], WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.allowed_tokens() == [ord("{")]
+    assert prepared.statistics["nfa_states"] < 100  # 7,392 with a state for each token of each object
+    assert at.accept_bytes(b'{"id": 23, "name": "n2')
+    assert at.allowed_tokens() == [ord("3")]
+    assert at.accept_bytes(b'3"}')
 
 
 def test_a_loop_that_few_nodes_leave_is_a_chain(kernel: Engine) -> None:

@@ -301,7 +301,7 @@ def words() -> list[bytes | None]:
 
 
 LOW: Final = {
-    "heavy_nodes": 60,
+    "large_subtree": 60,
     "wide_children": 4,
     "many_nodes": 2,
     "few_nodes": 1,

@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import gc
 import hashlib
+import itertools
 import json
 import pickle
 import random
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import tracemalloc
+import warnings
 from collections import OrderedDict
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
@@ -20,11 +22,12 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from support.pace import as_quick_as, ordinary_compilation
 
 import stackmask
 from stackmask.integration.compiler import CompiledGrammar, Compiler, jobs
 from stackmask.integration.compiler.cache import Cache
-from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
+from stackmask.integration.compiler.cache_key import is_small, schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import (
@@ -41,6 +44,7 @@ from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
+from stackmask.schema.dialect.pointers import check_size
 from stackmask.schema.json_schema import json_schema_grammar
 
 STOP, NAMED = 256, 257
@@ -555,14 +559,13 @@ def test_what_nobody_waits_for_ends(vocabulary):
         assert not compiler._executor._work_queue.qsize()
         time.sleep(0.05)
         assert not future.done() and future.cancel()
-    begin = time.process_time()
-    assert compiler.submit("regex", "x").result(10)
-    assert time.process_time() - begin < 0.5
+    with as_quick_as(100):  # where they go on, all these compile for minutes
+        assert compiler.submit("regex", "x").result(10)
     assert not compiler._cache._pending and not compiler._cache._wanted
 
 
 def test_an_interrupt_ends_a_compilation(vocabulary):
-    """Ctrl-C ends a compilation in the caller's thread within 50 ms of its work, and leaves the compiler as it was."""
+    """Ctrl-C ends a compilation in the caller's thread within 50 ms of its work, five ordinary ones, and leaves the compiler as it was."""
     compiler, began = Compiler(vocabulary, limits=Limits(compile_work=1 << 40, states=1 << 40)), []
 
     def interrupt(number, frame):
@@ -574,7 +577,7 @@ def test_an_interrupt_ends_a_compilation(vocabulary):
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(KeyboardInterrupt):
             compiler.json_schema(SLOW)
-        assert time.process_time() - began[0] < 0.05
+        assert time.process_time() - began[0] < 5 * ordinary_compilation()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -664,6 +667,46 @@ def test_the_size_is_about_right():
         allocated = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert allocated / 3 < memory_of(grammar.nodes, len(grammar.rules)) < allocated * 3
+
+
+def test_small_schemas():
+    """A schema whose key shows that it is small is within the limits by a walk too, however its text is made up."""
+    draw, small = random.Random(0), 0
+
+    def value(depth):
+        kind = draw.randrange(9 if depth else 7)
+        if kind > 6:
+            members = [value(depth - 1) for _ in range(draw.randrange(5))]
+            return members if kind == 7 else {draw.choice(["", "a", "items", "\u0394"]) * (n + 1): m for n, m in enumerate(members)}
+        return (None, True, False, draw.choice(["", "x", "\u0394" * 9]), draw.randrange(-(10**9), 10**9), 10**40, -1.2345678901234567e-300)[
+            kind
+        ]
+
+    for size, nesting in itertools.product((60, 600, 6000), (2, 5, 40, 5000)):
+        limits = Limits(specification_bytes=size, nesting=nesting)
+        for _ in range(200):
+            schema = {"a": value(4)}
+            if is_small(schema_key(schema, Limits()), limits):
+                check_size(schema, limits)
+                small += 1
+    assert small > 200
+
+
+def test_no_garbage(compiler):
+    """A compilation leaves nothing that only the garbage collector frees, so that none comes in the middle of another one."""
+    plain = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"$id": "http://example.org/b", "type": "null"}}}
+    for schema in (plain, {**plain, "anyOf": [{"required": ["a"]}, {"not": {"pattern": "^a"}}]}, {**plain, "requried": ["a"]}):
+        text = json.dumps(schema)
+        gc.collect()
+        gc.disable()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compiler.json_schema(text)
+            compiler.clear_cache()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 def test_overhead_of_the_facade(compiler, monkeypatch):

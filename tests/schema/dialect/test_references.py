@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import referencing
 import referencing.exceptions
 import referencing.jsonschema
 from support import suite
+from support.engines import accepts, matcher
+from support.pace import as_quick_as
 
-from stackmask.pda.exceptions import SchemaError
+from stackmask.pda import engine
+from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.limits import Limits
 from stackmask.schema.dialect.dialects import DIALECTS
 from stackmask.schema.dialect.references import MANY, METASCHEMAS, NAMED, ONE, Registry, metaschema, resolve_uri
+from stackmask.schema.json_schema import json_schema_grammar
 
 SPECIFICATIONS = {
     "draft4": referencing.jsonschema.DRAFT4,
@@ -190,3 +199,82 @@ def test_identifiers_inside_documents() -> None:
     registry = Registry({"$schema": "http://x/meta"}, documents)
     assert registry.resolve(registry.root, "http://y/b")[0] == {"$id": "http://y/b", "const": 1}
     assert registry.root.resource.dialect is DIALECTS["2020-12"]
+
+
+def ring(count: int, anchor: Callable[[int], str]) -> Any:
+    """So many resources, each with a dynamic anchor and references to it, to the next resource and to the one after that."""
+    return {
+        "$id": "http://x/root",
+        "$ref": "r0",
+        "$defs": {
+            f"d{n}": {
+                "$id": f"r{n}",
+                "$dynamicAnchor": anchor(n),
+                "type": "object",
+                "properties": {
+                    f"v{n}": {"type": "integer"},
+                    "here": {"$dynamicRef": f"#{anchor(n)}"},
+                    **{f"next{step}": {"$ref": f"r{(n + step) % count}"} for step in (1, 2)},
+                },
+                "additionalProperties": False,
+            }
+            for n in range(count)
+        },
+    }
+
+
+@pytest.mark.parametrize("anchor", [lambda _: "node", lambda n: f"node{n}", lambda n: f"node{n // 2}"])
+def test_rings_of_dynamic_references(anchor: Callable[[int], str]) -> None:
+    """A dynamic reference leads to the outermost resource with its anchor, on whatever way through six resources."""
+    schema = ring(6, anchor)
+    start = matcher(engine, json_schema_grammar(schema)[0])
+    for way in itertools.product((1, 2), repeat=4):
+        entered = [0]
+        for step in way:
+            entered.append((entered[-1] + step) % 6)
+        found = next(n for n in entered if anchor(n) == anchor(entered[-1]))
+        opening = "".join(f'{{"next{step}":' for step in way)
+        for n in range(6):
+            assert accepts(start, f'{opening}{{"here":{{"v{n}":1}}}}{"}" * len(way)}'.encode()) is (n == found)
+
+
+@pytest.mark.parametrize("anchor", [lambda _: "node", lambda n: f"node{n}"])
+def test_work_of_dynamic_references(anchor: Callable[[int], str]) -> None:
+    """Each of a thousand resources is compiled in one scope, be their anchors the same or of a name each; it was every way through them."""
+    limits = Limits(compile_work=30_000)
+    assert len(json_schema_grammar(ring(1_000, anchor), limits=limits)[0].rules) < 6_000
+
+
+def chain(count: int) -> Any:
+    """So many pairs of resources with an anchor of one name, each with a reference to it and to the next resource."""
+    definitions = {}
+    for n in range(count):
+        for this, following in (f"x{n}", f"y{n}"), (f"y{n}", f"x{(n + 1) % count}"):
+            definitions[this] = {
+                "$id": this,
+                "$dynamicAnchor": f"node{n}",
+                "properties": {this: {"type": "integer"}, "here": {"$dynamicRef": f"#node{n}"}, "next": {"$ref": following}},
+                "additionalProperties": False,
+            }
+    return {"$id": "http://x/root", "$ref": "x0", "$defs": definitions}
+
+
+def test_chains_of_dynamic_references() -> None:
+    """Of two resources with one anchor the one entered first is found, and of a row of pairs each is compiled in one scope."""
+    start = matcher(engine, json_schema_grammar(chain(3))[0])
+    for steps in range(14):
+        found = f"x{steps // 2 % 3}"
+        for key in ("x0", "y0", "x1", "y1", "x2", "y2"):
+            text = '{"next":' * steps + f'{{"here":{{"{key}":1}}}}' + "}" * steps
+            assert accepts(start, text.encode()) is (key == found)
+    assert len(json_schema_grammar(chain(1_000), limits=Limits(compile_work=800_000))[0].rules) < 14_000
+
+
+@pytest.mark.parametrize("count", [30, 1_000])
+@pytest.mark.parametrize("shared", [2, 3])
+def test_too_many_scopes(count: int, shared: int) -> None:
+    """Where each way through the resources is a scope, those are counted, and refused before long."""
+    with as_quick_as(120), pytest.raises(LimitError) as caught:  # takes 30; it took 130
+        json_schema_grammar(ring(count, lambda n: f"node{n // shared}"))
+    assert caught.value.limit == "compile_work"
+    assert "/$defs/" in str(caught.value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.grammar import Grammar
 from stackmask.schema.dialect.references import Registry
-from stackmask.schema.dialect.report import ALLOWED, ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, REPEATED_KEYS, Entry, Report
+from stackmask.schema.dialect.report import ALLOWED, ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, KNOWN, REPEATED_KEYS, Entry, Report
 from stackmask.schema.json_schema import json_schema_grammar
 
 TRIE = TokenTrie([bytes([byte]) for byte in range(256)], 257)
@@ -64,6 +66,23 @@ def test_misspelt() -> None:
         'unknown keyword; did you mean "additionalProperties"?',
     ]
     assert [entry.status for entry in report] == [ANNOTATION] * 3
+
+
+def test_close_matches() -> None:
+    """The keyword that a misspelt one is taken for is the closest of all keywords by difflib, though few are compared by it."""
+    draw, guessed = random.Random(0), 0
+    for keyword in sorted(KNOWN):
+        for _ in range(20):
+            word = keyword
+            for _ in range(draw.randrange(1, 5)):
+                place, width = draw.randrange(len(word) + 1), draw.randrange(2)
+                word = word[:place] + draw.choice(["", *"aeTx-_$\u0391"]) + word[place + width :]
+            close = get_close_matches(word, sorted(KNOWN), 1, 0.8)
+            if word not in KNOWN:
+                expected = f'unknown keyword; did you mean "{close[0]}"?' if close else ""
+                assert statuses({word: 1})[f"/{word}"] == (ANNOTATION, expected)
+                guessed += bool(close)
+    assert guessed > 500
 
 
 def test_formats() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import time
 from typing import Any
 
@@ -12,8 +13,13 @@ import pytest
 from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
-from stackmask.pda.exceptions import UnsatisfiableError, UnsupportedSchemaError
-from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.pda import engine
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.pda.grammar import GrammarBuilder
+from stackmask.schema.emit import arrays as emit_arrays
+from stackmask.schema.json_schema import json_schema_grammar, json_schema_node
+from stackmask.schema.sets import objects
 
 VALUES = (0, "x", None)
 ARRAYS = [list(items) for size in range(5) for items in itertools.product(VALUES, repeat=size)]
@@ -125,3 +131,75 @@ def test_zero_with_an_exponent_is_zero(engine: Engine, zero: str) -> None:
             assert at.accept_bytes(f"[{seen},{text}".encode())
             assert set(at.next_bytes()) - set(b" \t\n\r") == set(after + more), text
         assert takes(start, [json.loads(seen), 0.01])
+
+
+SUBSCHEMAS: tuple[Any, ...] = (
+    *({"const": value} for value in (0, 1, 2, "x", "y", None)),
+    *({"enum": [0, 1]}, {"enum": ["x", 2]}, {"enum": [1, "y", True]}, {"not": {"const": 1}}, {"type": "integer"}, {"minimum": 1}, True),
+    *({"type": "integer", "minimum": 0, "maximum": 2}, {"not": {"enum": [0, "x"]}}, {"type": ["string", "null"], "maxLength": 1}),
+)
+
+
+@pytest.mark.parametrize("few", [1, 2, 8])
+@pytest.mark.parametrize("seed", range(24))
+def test_many_counts(kernel: Engine, monkeypatch: pytest.MonkeyPatch, seed: int, few: int) -> None:
+    """Arrays that contain several things each accept what jsonschema finds valid, also where lists of values are cut off at once."""
+    monkeypatch.setattr(emit_arrays, "JOINT_ITEM_LISTS", few)
+    monkeypatch.setattr(objects, "FILTERED_LISTS", few)
+    chance = random.Random(seed)
+    parts: list[dict[str, Any]] = []
+    for _ in range(chance.randint(1, 4)):
+        part: dict[str, Any] = {"contains": chance.choice(SUBSCHEMAS)}
+        if chance.random() < 0.4:
+            part["minContains"] = chance.randint(0, 2)
+        if chance.random() < 0.3:
+            part["maxContains"] = chance.randint(max(1, part.get("minContains", 1)), 3)
+        parts.append(part)
+    schema: dict[str, Any] = {"type": "array", "allOf": parts}
+    if chance.random() < 0.5:
+        schema["prefixItems"] = [chance.choice(SUBSCHEMAS) for _ in range(chance.randint(1, 2))]
+    if chance.random() < 0.4:
+        schema["items"] = chance.choice(SUBSCHEMAS)
+    if chance.random() < 0.3:
+        schema["maxItems"] = chance.randint(1, 4)
+    validator = jsonschema.Draft202012Validator(schema)
+    arrays = [[chance.choice((0, 1, 2, 3, "x", "y", "zz", None, True)) for _ in range(chance.randint(0, 5))] for _ in range(60)]
+    try:
+        ready = prepare(kernel, json_schema_grammar(schema)[0])
+    except UnsatisfiableError:
+        assert not any(map(validator.is_valid, arrays))
+        return
+    start = kernel.Matcher(ready, [STOP])
+    assert [takes(start, value) for value in arrays] == [validator.is_valid(value) for value in arrays]
+
+
+def containing(count: int, subschema: Any, **beside: Any) -> Any:
+    """Arrays that contain so many things."""
+    return {"type": "array", "allOf": [{"contains": subschema(n)} for n in range(count)], **beside}
+
+
+PREFIX: list[Any] = [{"type": "integer"}, {"type": "string"}]
+CONTAINED = [
+    (30, lambda n: {"const": n}, {}, "compile_work", 20_000),
+    (300, lambda n: {"const": n}, {"prefixItems": PREFIX}, "compile_work", 60_000),
+    (10, lambda n: {"required": [f"k{n}"], "type": "object"}, {"prefixItems": PREFIX}, "compile_work", 60_000),
+    (300, lambda n: {"required": [f"k{n}"], "type": "object"}, {}, "compile_work", 100_000),
+]
+
+
+@pytest.mark.parametrize(("count", "subschema", "beside", "limit", "most"), CONTAINED)
+def test_too_many_counts(count: int, subschema: Any, beside: Any, limit: str, most: int) -> None:
+    """Where each set of things that were met is a state, an array is refused before its graph is made."""
+    budget = Budget()
+    with pytest.raises(LimitError) as caught:
+        json_schema_node(GrammarBuilder(), containing(count, subschema, **beside), budget=budget)
+    assert caught.value.limit == limit
+    assert budget.work < most
+
+
+def test_a_first_item_for_each_count() -> None:
+    """Nothing is refused that the first items count already."""
+    first = [{"const": n} for n in range(40)]
+    start = matcher(engine, json_schema_grammar(containing(40, lambda n: {"const": n}, prefixItems=first))[0])
+    assert takes(start, list(range(40)))
+    assert not takes(start, list(range(39)))
