@@ -271,7 +271,7 @@ def _define(
             if problems and not lenient:
                 raise _unsupported(problems)
             return node, Report(
-                registry if not problems else Registry(schema, documents),
+                registry if not problems else Registry(schema, documents, closed=extra_properties == "closed"),
                 formats=format == "enforce",
                 approximated=tuple(problems),
                 repeats=repeats,

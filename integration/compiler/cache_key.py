@@ -1,8 +1,7 @@
 """Schemas as callers pass them, turned into plain JSON values, with a key that equal schemas share.
 
-The key of a schema is its serialisation by `pickle` in fast mode, which knows neither object identity nor hash order and sees cycles:
+The key of a schema is its serialisation (`stackmask.schema.dialect.serialiser`):
 equal schemas with their members in the same order have equal keys (the order of properties is the order of the output, so it counts).
-PERF: 4 us for a schema of 2 KB, where `json.dumps` takes 17 and `marshal.dumps` 5, without end if an object holds itself twice.
 """
 
 from __future__ import annotations
@@ -10,47 +9,19 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from io import BytesIO
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from ...pda.exceptions import LimitError, SchemaError, caret, kind_of, shown
 from ...pda.limits import Limits
+from ...schema.dialect.serialiser import PROTOCOL, Serialiser, excess
 
 ANY_JSON: Final = "$$ANY$$"
 """The text that SGLang sends instead of a schema for any JSON."""
-_PROTOCOL: Final = 3  # the last protocol without frames and back references
 _COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
-
-
-class Serialiser(pickle.Pickler):
-    """Serialises plain values only."""
-
-    def __init__(self) -> None:
-        chunks: list[bytes] = []
-        super().__init__(_Sink(chunks.append), _PROTOCOL)
-        self.fast = True
-        self._chunks = chunks
-
-    def key(self, value: object) -> bytes:
-        """The key of a plain value; after an error there are no others."""
-        chunks = self._chunks
-        self.dump(value)
-        key = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        chunks.clear()
-        return key
-
-    def reducer_override(self, value: object) -> Any:
-        """Refuse types that are not built in."""
-        raise TypeError(f"{type(value).__name__} is not plain")
-
-
-class _Sink(NamedTuple):
-    """A file for a pickler."""
-
-    write: Callable[[bytes], None]
 
 
 _SAYING: Final = frozenset({"type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf"})
@@ -75,9 +46,9 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
         schema = schema_of_type(schema)
     try:
         # PERF: what was read from text is plain, so it takes no serialiser that looks for what is not
-        key = Serialiser().key(schema) if held is None else _plain_key(held)
+        key = Serialiser(limits).key(schema) if held is None else _plain_key(held)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
-        key = _COPIED + Serialiser().key(_events(schema, limits))
+        key = _COPIED + Serialiser(limits).key(_events(schema, limits))
     check_size(len(key), limits)
     return key, held
 
@@ -85,7 +56,7 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
 def _plain_key(value: object) -> bytes:
     """The key that a Serialiser makes of a plain value."""
     file = BytesIO()
-    pickler = pickle.Pickler(file, _PROTOCOL)
+    pickler = pickle.Pickler(file, PROTOCOL)
     pickler.fast = True
     pickler.dump(value)
     return file.getvalue()
@@ -184,11 +155,15 @@ def _events(schema: object, limits: Limits) -> list[object]:
     """A value as a flat list, in the order of a walk without recursion: each member by its name, each object and array by its length."""
     events: list[object] = []
     todo: list[tuple[str | None, object, int]] = [(None, schema, 0)]
+    size = 0
     while todo:
         name, value, depth = todo.pop()
         if depth > limits.nesting:
             raise LimitError(f"the schema is nested more than {limits.nesting} deep", limit="nesting", value=limits.nesting)
         plain, members = _plain_value(value)
+        # no more than its JSON text takes, with the comma behind it
+        size += 2 + (0 if name is None else len(name) + 3) + (len(plain) if isinstance(plain, str) else members is not None)
+        check_size(size, limits)
         events += (name, plain, None if members is None else len(members))
         if members is not None:
             todo.extend((key, member, depth + 1) for key, member in reversed(members))
@@ -236,11 +211,7 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
 def check_size(size: int, limits: Limits) -> None:
     """Raise where a specification takes too many bytes."""
     if size > limits.specification_bytes:
-        raise LimitError(
-            f"the specification takes {size} bytes, more than {limits.specification_bytes}",
-            limit="specification_bytes",
-            value=limits.specification_bytes,
-        )
+        raise excess(limits)
 
 
 def _refuse_constant(name: str) -> NoReturn:

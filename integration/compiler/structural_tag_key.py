@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from ...pda.limits import Limits
 from ...schema.dialect.report import Entry
+from ...schema.dialect.serialiser import Serialiser
 from ...schema.structural_tag.report import tag_entries
 from ...schema.structural_tag.tag_cache import HOLDERS, LEAVES, Part
-from .cache_key import Serialiser, check_size, is_plain, schema_key, schema_of_key
+from .cache_key import check_size, is_plain, schema_key, schema_of_key
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""
@@ -38,11 +39,11 @@ class TagKey(NamedTuple):
 
 def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
     """The key of a structural tag, and the tag with Parts in it, which share values with the caller's tag."""
-    if (cut := _Cut.of(tag)) is None:
+    if (cut := _Cut.of(tag, limits)) is None:
         # a value that is not plain, one that holds itself, or one that is deep
         copied = schema_key(tag, limits)
         tag = schema_of_key(copied)
-        if (cut := _Cut.of(tag)) is None:
+        if (cut := _Cut.of(tag, limits)) is None:
             return TagKey(copied, ()), tag
     key = TagKey(cut.rest, cut.parts)
     check_size(len(key.rest) + sum(map(len, key.parts)), limits)
@@ -68,25 +69,25 @@ def _opened(key: TagKey, parts: list[Any]) -> Any:
 class _Cut:
     """A structural tag on its way to its key."""
 
-    def __init__(self, tag: dict[str, Any]) -> None:
-        self._serialiser = Serialiser()
+    def __init__(self, tag: dict[str, Any], limits: Limits) -> None:
+        self._serialiser = Serialiser(limits)
         self._stack: list[dict[str, Any]] = []
         self._seen: set[int] = set()
         self._tries = 0
         self.tag = self._copied(tag)
         while self._stack:
             self._cut(self._stack.pop())
-        rest = _RestSerialiser()
+        rest = _RestSerialiser(limits)
         self.rest = rest.key(self.tag)
         self.parts = tuple([part.key for part in rest.parts])
 
     @classmethod
-    def of(cls, tag: object) -> _Cut | None:
+    def of(cls, tag: object, limits: Limits) -> _Cut | None:
         """A structural tag in parts; None if it does not consist of plain values."""
         if tag.__class__ is not dict:
             return None
         try:
-            return cls(tag)
+            return cls(tag, limits)
         except (TypeError, ValueError, RecursionError):
             return None
 
@@ -151,8 +152,8 @@ def _is_part(content: Any) -> bool:
 class _RestSerialiser(Serialiser):
     """Serialises a structural tag but for its parts, which it lists."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
         self.parts: list[Part] = []
 
     def persistent_id(self, value: object) -> int | None:

@@ -7,6 +7,7 @@
     pointers           where a subschema stands
     guidance           options of llguidance in a schema
     report             what became of every keyword
+    serialiser         schemas as bytes, which equal ones share
     mistakes           values passed as schemas that are not schemas
     metaschemas/       the metaschemas of the drafts, as they were published
 

@@ -457,6 +457,42 @@ def test_hostile_schemas(vocabulary):
     assert json.dumps(copied) == json.dumps(nested)
 
 
+@pytest.mark.parametrize("wrap", [dict, MappingProxyType])
+def test_what_stands_in_several_places(vocabulary, wrap):
+    """A subschema counts at each of its places, and a schema whose text would have no end ends at the limit on its size."""
+
+    def doubled(times):
+        schema = wrap({"type": "integer"})
+        for _ in range(times):
+            schema = wrap({"type": "object", "properties": wrap({"a": schema, "b": schema})})
+        return schema
+
+    compiler = Compiler(vocabulary, limits=Limits(specification_bytes=200_000))
+    assert accepts(compiler.json_schema(doubled(3)), '{"a":{"a":{"a":1,"b":2}},"b":{"b":{}}}')
+    endless, tag = doubled(60), wrap({"type": "json_schema", "json_schema": doubled(60)})
+    for call in (
+        lambda: compiler.json_schema(endless),
+        lambda: compiler.json_schema({}, documents={"https://example.com/a": endless}),
+        lambda: compiler.structural_tag(wrap({"type": "structural_tag", "format": tag})),
+        lambda: compiler.structural_tag(wrap({"type": "structural_tag", "format": wrap({"type": "sequence", "elements": [tag] * 1000})})),
+        lambda: compiler.lark("start: @schema", grammars={"schema": endless}),
+        lambda: compiler.submit("json_schema", endless).result(),
+        lambda: json_schema_grammar(endless, limits=Limits(specification_bytes=200_000)),
+    ):
+        with pytest.raises(LimitError, match="takes more than 200000 bytes") as caught:
+            call()
+        assert caught.value.limit == "specification_bytes"
+
+
+def test_a_large_schema_has_one_key(vocabulary):
+    """A schema has the same key as text and as a mapping, also where the serialiser writes several frames."""
+    schema = {"enum": [f"{number:0{number % 90_000}}" for number in range(0, 1_000_000, 7_001)], "type": ["string", "null"]}
+    key = schema_key(schema, Limits())
+    assert len(key) > 1_000_000
+    assert key == schema_key(json.dumps(schema), Limits())
+    assert schema_of_key(key) == schema
+
+
 def test_errors_are_not_kept(compiler, monkeypatch):
     """A failure is forgotten: the next compilation starts anew."""
     with pytest.raises(RegexError):

@@ -177,5 +177,5 @@ def test_values_that_are_not_plain() -> None:
         tag_key(held, LIMITS)
     with pytest.raises(SchemaError, match="must contain JSON values, not set"):
         tag_key({"type": {1}, "format": object()}, LIMITS)
-    with pytest.raises(LimitError, match="bytes, more than 50"):
+    with pytest.raises(LimitError, match="takes more than 50 bytes"):
         tag_key(TAG, Limits(specification_bytes=50))

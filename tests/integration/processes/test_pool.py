@@ -162,7 +162,7 @@ def test_a_worker_that_grew(vocabulary, monkeypatch):
         assert first is not None
         assert compiler.submit("regex", "b").result()
         assert compiler._workers._idle.queue[-1] is first
-        compiler.submit("json_schema", {"type": "boolean", "examples": [f"v{number}" for number in range(100_000)]}).result()
+        compiler.submit("json_schema", {"type": "boolean", "examples": [f"v{number}" for number in range(200_000)]}).result()
         until = time.monotonic() + 60
         while first._handle != -1 and time.monotonic() < until:
             time.sleep(0.01)
