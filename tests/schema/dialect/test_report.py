@@ -256,3 +256,7 @@ def test_closed_objects_leave_no_key_free() -> None:
     for extra_properties, pointers in (("schema", ["", "/properties/a", "/properties/b"]), ("closed", ["/properties/a"])):
         report = json_schema_grammar(schema, extra_properties=extra_properties)[1]
         assert [entry.pointer for entry in report if entry.status == ALLOWED] == pointers
+    schema["properties"]["b"] = {"type": "object", "properties": {"c": {"type": "string", "pattern": r"^(.)\1$"}}}
+    report = json_schema_grammar(schema, extra_properties="closed", lenient=True)[1]
+    assert [entry.pointer for entry in report if entry.status == ALLOWED] == ["/properties/a"]
+    assert [entry.pointer for entry in report.approximated] == ["/properties/b/properties/c/pattern"]
