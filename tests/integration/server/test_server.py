@@ -73,7 +73,7 @@ class Person(pydantic.BaseModel):
 
 @pytest.fixture(scope="module")
 def server():
-    server = Server("--max-body-bytes", "200000", "--max-grammar-bytes", "100000", "--grammar-timeout", "5")
+    server = Server("--max-body-bytes", "200000", "--max-grammar-bytes", "100000", "--grammar-timeout", "60")
     yield server
     server.stop()
     assert all(line.startswith(("serving", "  ")) for line in server.lines), f"something went wrong: {''.join(server.lines)}"
