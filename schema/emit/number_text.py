@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, floor, gcd, lcm
+from math import ceil, floor, gcd, lcm, prod
 from typing import Final, NamedTuple, cast
 
 import numpy as np
@@ -141,11 +141,11 @@ def interval_nodes(
     """The nodes, to be read as alternatives, for the numbers of one lattice term between two bounds at or above 0."""
     if term == PLAIN and low == 0 and high is None:
         return [builder.automaton(*(UNSIGNED if low_closed else POSITIVE), RAW)]
-    if term[0] > _MOST_COMPARED and term[0].denominator == 1 and not term[0] % 10:
+    if _is_shortened(term):
         return _shortened(builder, low, low_closed, high, high_closed, term, states)
-    fractions = tuple(step for step in term[1] if step.denominator != 1)
-    if not term[0] and 0 < len(fractions) < len(term[1]) and _scaled_period(term[1]) > STATES:
+    if _has_whole_part(term):
         # Whole numbers, which may end in .0, and others: most steps concern the first alone.
+        fractions = tuple(step for step in term[1] if step.denominator != 1)
         whole = _digits(low, low_closed, high, high_closed, (1, tuple(sorted({step.numerator for step in term[1]}))), states)
         zeros = builder.seq(builder.literal(b"."), builder.repeat(builder.literal(b"0"), 1))
         nodes = [builder.seq(builder.automaton(*whole, RAW), builder.optional(zeros))]
@@ -160,6 +160,17 @@ def interval_nodes(
         if high is None or low < high:
             nodes.extend(_scientific(builder, low, low_closed, high, high_closed))
     return nodes
+
+
+def _is_shortened(term: Term) -> bool:
+    """Whether a step is large and ends in zeros, which are written behind the multiples of the step without them."""
+    return term[0] > _MOST_COMPARED and term[0].denominator == 1 and not term[0] % 10
+
+
+def _has_whole_part(term: Term) -> bool:
+    """Whether some of the steps that are excluded are whole, others are not, and together they have a large period."""
+    fractions = sum(step.denominator != 1 for step in term[1])
+    return not term[0] and 0 < fractions < len(term[1]) and _scaled_period(term[1]) > STATES
 
 
 def _shortened(
@@ -354,6 +365,24 @@ def least_states(divisor: int, span: int | None) -> int:
     return max(least, remainders) if span is None or span // power >= remainders + 2 else least
 
 
+def least_states_together(divisors: Sequence[int], span: int | None) -> int:
+    """At most how many states any automaton has that reads the multiples of a number that are no multiples of the others, or of none.
+
+    The numbers are `span` in a row, None for all. Where the divisors have no factors in common, the remainders modulo all of them are
+    independent. So two beginnings differ where they differ modulo the part of a divisor without the factors 2 and 5: some digits to come
+    make one number right and the other one wrong. For divisors that have factors in common the answer is 0.
+
+    >>> least_states_together([121, 4, 9, 25, 49], None), least_states_together([6, 4], None)
+    (53361, 0)
+    """
+    period = lcm(*divisors)
+    if period != prod(divisors) or (span is not None and span <= 100 * period * period):
+        return 0
+    while (common := gcd(period, 10)) > 1:
+        period //= common
+    return period
+
+
 @lru_cache(maxsize=512)
 def _up_to(high: str, zero: bool) -> Automaton:
     """The integers from 0 or 1 to a bound: after each digit the number so far is below, equal to, or above the digits of the bound.
@@ -508,6 +537,33 @@ def _exponent(builder: GrammarBuilder, first: int, last: int) -> NodeId:
     return builder.alt(*nodes)
 
 
+def check_term(low: Exact, high: Exact | None, term: Term, limit: int) -> None:
+    """Raise where the automaton of a term surely has too many states, before anything of its size is made.
+
+    What is made of several automata is not foreseen.
+    """
+    step, nots = term
+    if _is_shortened(term) or _has_whole_part(term):
+        return
+    unit = 10 ** max(scale(divisor) for divisor in (step, *nots))
+    span = None if high is None else int((high - low) * unit)
+    whole = int(step * unit)
+    divisors = [whole] if whole else []
+    for divisor in nots:
+        number = int(divisor * unit)
+        factor = number // whole if whole and number % whole == 0 else 0
+        # The excluded steps are multiples of the step; of a multiple of the step only the other factor is asked.
+        divisors.append(factor if factor and gcd(factor, whole) == 1 else number)
+    least = least_states(divisors[0], span) if len(divisors) == 1 else least_states_together(divisors, span)
+    _check_states(least, limit, term)
+
+
+def work_of_state(term: Term) -> int:
+    """Steps of work for a state of the automaton of a term: remainders modulo a large period are compared divisor by divisor."""
+    divisors = [divisor for divisor in (term[0], *term[1]) if divisor]
+    return 4 * (2 + len(divisors)) if _scaled_period(divisors) > _MOST_COMPARED else 8
+
+
 def _check_states(states: int, limit: int, term: Term) -> None:
     """Raise where there are too many states."""
     if states >= limit:
@@ -570,11 +626,7 @@ class _DigitMachine:
     @staticmethod
     def build(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool, term: Term, limit: int) -> Automaton:
         """Every state in reach from the start, without those from which no number can be finished."""
-        if len(term[1]) + bool(term[0]) == 1:
-            # What cannot be done is said before anything of its size is made.
-            divisor = term[0] or term[1][0]
-            unit = 10 ** scale(divisor)
-            _check_states(least_states(int(divisor * unit), None if high is None else int((high - low) * unit)), limit, term)
+        check_term(low, high, term, limit)
         machine = _DigitMachine(low, low_closed, high, high_closed, term)
         start = _State(0, 0, 0, 0, 0)
         index = {start: 0}

@@ -19,6 +19,7 @@ from ..sets.numbers import (  # fmt: skip
     ZERO_CUTS,
     NumberSet,
     Piece,
+    Term,
     count_members,
     finite,
     joined,
@@ -29,10 +30,10 @@ from ..sets.numbers import (  # fmt: skip
 )
 from . import number_text
 
+_MOST_LITERALS: Final = 64
+"""Most members of a set that are literals."""
 WORDS: Final = 20_000
 """Most members of a set that are listed where their step is too large to count remainders."""
-_STATE_WORK: Final = 4
-"""Steps of work for a state of an automaton over digits."""
 
 
 def number_node(builder: GrammarBuilder, numbers: NumberSet, *, budget: Budget | None = None) -> NodeId:
@@ -70,17 +71,15 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
         return [builder.literal(text) for text in number_text.spellings(low)]
     nodes: list[NodeId] = []
     states = min(budget.limits.states, number_text.STATES)
-    before = len(builder.nodes)
-    for term in lattice:
-        if term[0] > 1 and term[0].denominator == 1 and high is not None and count_members(start, end, term, 65) <= 64:
+    listed = [_is_listed(piece, term) for term in lattice]
+    for term, is_listed in zip(lattice, listed, strict=True):
+        if not is_listed:
+            number_text.check_term(low, high, term, states)
+    for term, is_listed in zip(lattice, listed, strict=True):
+        before, written = len(builder.nodes), len(nodes)
+        if is_listed and count_members(start, end, term, _MOST_LITERALS + 1) <= _MOST_LITERALS:
             nodes.extend(builder.literal(text) for value in list_members(start, end, term) for text in number_text.spellings(value))
-        elif (
-            term[0] >= number_text.STATES
-            and term[0].denominator == 1
-            and high is not None
-            and count_members(start, end, term, WORDS + 1) <= WORDS
-        ):
-            # A large step has more remainders than members.
+        elif is_listed:
             words = from_strings([str(value) for value in list_members(start, end, term)])
             nodes.append(builder.automaton(words.transitions, words.accepting, number_text.RAW))
         else:
@@ -88,7 +87,18 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
             is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]
             is_first = is_first and (next_member(term, ZERO_CUTS[1]) if term[1] else term[0]) >= low
             nodes.extend(number_text.interval_nodes(builder, 1 if is_first else low, not start[1], high, bool(end[1]), term, states))
-    # Cached automata count as if they were newly made, so that no verdict depends on earlier compilations.
-    made = [node for node in (*(builder.nodes[node] for node in nodes), *builder.nodes[before:]) if node[0] == AUTOMATON]
-    budget.spend(len(nodes) + _STATE_WORK * sum(len(node[2]) for node in made))
+        # Cached automata count as if they were newly made, so that no verdict depends on earlier compilations.
+        made = [
+            builder.nodes[node] for node in {*nodes[written:], *range(before, len(builder.nodes))} if builder.nodes[node][0] == AUTOMATON
+        ]
+        budget.spend(len(nodes) - written + number_text.work_of_state(term) * sum(len(node[2]) for node in made))
     return nodes
+
+
+def _is_listed(piece: Piece, term: Term) -> bool:
+    """Whether the members are few, or have a step so large that it has more remainders than they are."""
+    start, end, _ = piece
+    if end == ABOVE or term[0] <= 1 or term[0].denominator != 1:
+        return False
+    most = WORDS if term[0] >= number_text.STATES else _MOST_LITERALS
+    return count_members(start, end, term, most + 1) <= most

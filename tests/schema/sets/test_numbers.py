@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
 from decimal import Decimal
@@ -17,7 +18,7 @@ from support.pace import as_quick_as
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
 from stackmask.schema.dialect.keyword_values import integer_set, number_set
-from stackmask.schema.emit.number_text import _Alike, _DigitMachine, expansion, least_states, remainders_alike
+from stackmask.schema.emit.number_text import _Alike, _DigitMachine, expansion, least_states, least_states_together, remainders_alike
 from stackmask.schema.emit.numbers import number_node
 from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.sets.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact
@@ -424,6 +425,39 @@ def test_least_states(step: int, high: int | None) -> None:
     """The bound that refuses a step at once is never above what the automaton has."""
     transitions, _ = _DigitMachine.build(0, True, high, True, (step, ()), 100_000)
     assert least_states(step, high) <= len(transitions)
+
+
+@pytest.mark.parametrize(
+    "term", [(7, (9,)), (6, (35,)), (1, (4, 9, 7)), (0, (4, 3)), (0, (Fraction(3, 10),)), (3, (2, 5)), (6, (4, 10)), (1, (8,))]
+)
+@pytest.mark.parametrize("high", [None, 10**9, 400_000, 60])
+def test_least_states_together(term: Any, high: int | None) -> None:
+    """The bound that refuses several steps at once is never above what the smallest automaton has; it has no more where none is refused."""
+    transitions, accepting = _DigitMachine.build(0, True, high, True, term, 100_000)
+    letters = range(0x2E, 0x3A)
+    steps = [[next((target for low, high, target in row if low <= letter <= high), -1) for letter in letters] for row in transitions]
+    classes = [int(final) for final in accepting]
+    while True:
+        rows = [(own, *(classes[target] if target >= 0 else -1 for target in row)) for own, row in zip(classes, steps, strict=True)]
+        numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+        refined = [numbers[row] for row in rows]
+        if len(numbers) == len({*classes}):
+            break
+        classes = refined
+    unit = 10 if term[1][0] == Fraction(3, 10) else 1
+    divisors = [int(divisor * unit) for divisor in (term[0], *term[1]) if divisor]
+    least = least_states_together(divisors, None if high is None else high * unit)
+    assert least <= len(numbers)
+    if high is None and math.lcm(*divisors) == math.prod(divisors):
+        assert len(numbers) <= 12 * least
+
+
+@pytest.mark.parametrize("property_order", ["schema", "any"])
+def test_many_steps_are_refused_at_once(property_order: str) -> None:
+    """Multiples of one of several squares but of no other number: no remainder is counted before it is clear that there are too many."""
+    schema = {"anyOf": [{"type": "integer", "multipleOf": step * step} for step in (2, 3, 5, 7, 11, 13)], "not": {"multipleOf": 97}}
+    with as_quick_as(20), pytest.raises(LimitError, match="more than 100000 states"):
+        json_schema_grammar(schema, property_order=property_order)
 
 
 BIG: dict[str, dict[str, Any]] = {
