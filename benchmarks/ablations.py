@@ -135,7 +135,7 @@ DEVICES = (
     Device("words that share beginnings", "steps into many words", 60, thresholds={"sharing_bytes": NEVER}, loads=("masks", "words")),
     Device("inlining of small rules", "MaskBench first masks", 103, thresholds={"inlined_states": 0, "inlined_open_states": 0}),
     Device(
-        "pooled vectors (Scratch)",
+        "pooled vectors",
         "MaskBench steps",
         40,
         changes=(

@@ -164,12 +164,11 @@ void Automaton::check_overfull() {
 // Keeps the configurations that matchers hold and the nodes and states below them; everything else is made again when it is needed.
 void Automaton::reclaim() {
   const Work::Free free(work());
-  constexpr u32 FLAG = 0x80000000u;  // of the matcher's, in a configuration
   std::vector<u8> used(stacks_.size(), 0), states_used(dfa_.size(), 0);
   used[NO_STACK] = used[EMPTY_STACK] = used[initial_] = 1;
   states_used[BOTTOM] = 1;
   for (const MatcherSlot& matcher : slots_)
-    for (const u32 id : *matcher.configurations) used[id & ~FLAG] = 1;
+    for (const u32 id : *matcher.configurations) used[id & ~ID_FLAG] = 1;
   stacks_.mark_below(used, states_used);
   lost_ = true;  // from here on, should an allocation fail: two sets of tables at a time would take twice the memory
   const std::vector<StateId> state_map = dfa_.keep(states_used);
@@ -177,7 +176,7 @@ void Automaton::reclaim() {
   const std::vector<StackId> map = stacks_.keep(used, state_map);
   initial_ = map[initial_];
   for (const MatcherSlot& matcher : slots_)
-    for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
+    for (u32& id : *matcher.configurations) id = map[id & ~ID_FLAG] | (id & ID_FLAG);
   coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(),
       completion_.clear();
   lost_ = false;

@@ -55,7 +55,7 @@ class Automaton {
   StackId initial() const { return initial_; }  // L >= mutex_
   // Steps, see stacks/step.h.
   StackId step(StackId configuration, u8 byte) { return steps_.step(configuration, byte); }  // L >= mutex_
-  StackId step_token(StackId configuration, u32 token, u32 tokens) {
+  StackId step_token(StackId configuration, TokenId token, u32 tokens) {
     return steps_.step_token(configuration, token, tokens);
   }  // L >= mutex_
   StackId step_last(StackId configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }  // L >= mutex_

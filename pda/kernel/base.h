@@ -81,7 +81,7 @@ inline u64 hash_words(const u32* words, std::size_t count) {
 }
 
 // An open-addressing map from 64-bit keys to 32-bit values. The key ~0 is reserved.
-class Map64 {
+class FlatMap {
  public:
   u32* find(u64 key) {
     if (slots_.empty()) return nullptr;
@@ -193,23 +193,23 @@ class GrowingArray {
 // A vector that lives as long as a function's call. It takes over the memory of an earlier one, so vectors that are made and dropped many
 // times a step ask the heap for nothing, and their memory stays in the caches.
 template <class T>
-class Scratch : public std::vector<T> {
+class PooledVector : public std::vector<T> {
  public:
-  Scratch() {
+  PooledVector() {
     if (spare_.count == 0) return;
     std::vector<T>* kept = spare_.at(--spare_.count);
     this->swap(*kept);
     std::destroy_at(kept);
   }
-  Scratch(std::initializer_list<T> list) : Scratch() { this->assign(list); }
-  ~Scratch() {
+  PooledVector(std::initializer_list<T> list) : PooledVector() { this->assign(list); }
+  ~PooledVector() {
     if (this->capacity() == 0 || spare_.count == KEPT || spare_.ended || this->capacity() * sizeof(T) > MOST_BYTES) return;
     if (!spare_.cleaned) static thread_local const Cleaner cleaner;
     this->clear();
     std::construct_at(spare_.at(spare_.count++), std::move(*static_cast<std::vector<T>*>(this)));
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  PooledVector(const PooledVector&) = delete;
+  PooledVector& operator=(const PooledVector&) = delete;
 
  private:
   static constexpr std::size_t KEPT = 16, MOST_BYTES = 1 << 15;

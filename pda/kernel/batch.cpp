@@ -14,7 +14,7 @@ i64 completion_length(const Matcher& matcher) {
   }
 }
 
-std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
+std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers, const std::vector<TokenId>& tokens) {
   // PERF: everything that a batch reads has left the caches while the model ran, so it is prefetched at once.
   for (const Matcher* matcher : matchers) prefetch(matcher), prefetch(reinterpret_cast<const char*>(matcher) + 64);
   for (std::size_t i = 0; i < matchers.size(); i++) {

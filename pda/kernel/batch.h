@@ -12,6 +12,6 @@ i64 completion_length(const Matcher& matcher);
 
 // Every matcher accepts its token; the lengths of their shortest completions then. Nothing, and no matcher has changed, where one refuses
 // its token or runs into a limit.
-std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens);
+std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers, const std::vector<TokenId>& tokens);
 
 }  // namespace stackmask

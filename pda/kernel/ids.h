@@ -56,6 +56,7 @@ using NfaStateId = Id<struct NfaStateKind>;
 using StateId = Id<struct StateKind>;          // a state of a rule's DFA, a guard, a region or BOTTOM: a symbol on the stack
 using RegisterId = Id<struct RegisterKind>;    // what an item counts and has seen
 using StackId = Id<struct StackKind>;          // a node of the graph-structured stack, which is a configuration
+using TokenId = Id<struct TokenKind>;          // a token of the vocabulary
 using NodeId = Id<struct NodeKind>;            // a node of the vocabulary's trie; the stack has other nodes
 using ListId = Id<struct ListKind>;            // a list of nodes of the trie
 using StateMaskId = Id<struct StateMaskKind>;  // the mask of a state at a list of nodes

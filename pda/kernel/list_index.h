@@ -25,7 +25,7 @@ class ListIndex {
   }
 
  private:
-  Map64 table_;  // of list[0, keyed_)
+  FlatMap table_;  // of list[0, keyed_)
   u32 keyed_ = 0;
 };
 

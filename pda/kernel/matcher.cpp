@@ -4,7 +4,7 @@
 
 namespace stackmask {
 
-Matcher::Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_token_ids)
+Matcher::Matcher(std::shared_ptr<Automaton> automaton, std::vector<TokenId> stop_token_ids)
     : automaton_(std::move(automaton)), stop_(std::move(stop_token_ids)) {
   std::sort(stop_.begin(), stop_.end());
   stop_.erase(std::unique(stop_.begin(), stop_.end()), stop_.end());
@@ -32,7 +32,7 @@ Matcher::~Matcher() {
   automaton_->release(slot_);
 }
 
-bool Matcher::is_stop(u32 token) const { return std::binary_search(stop_.begin(), stop_.end(), token); }
+bool Matcher::is_stop(TokenId token) const { return std::binary_search(stop_.begin(), stop_.end(), token); }
 
 bool Matcher::is_completed() const {
   const auto locked = automaton_->lock_tables();
@@ -40,7 +40,7 @@ bool Matcher::is_completed() const {
 }
 
 // All or nothing, should there be no memory.
-void Matcher::advance(u32 state, bool read, i64 token, std::string text) {
+void Matcher::advance(u32 state, bool read, TokenId token, std::string text) {
   const std::size_t steps = history_.size();
   try {
     history_.push_back(state);
@@ -58,7 +58,7 @@ void Matcher::cut(std::size_t steps) {
   if (automaton_->captures()) taken_.resize(steps - 1);
 }
 
-u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
+u32 Matcher::after(u32 state, TokenId token, u32 tokens) const {
   if (!is_stop(token)) return state & TERMINATED ? NO_STACK : automaton_->step_token(configuration(state), token, tokens);
   if (automaton_->complete(configuration(state))) return state | TERMINATED;
   // A grammar that asks for a stop token gets it where the text may end behind it.
@@ -67,7 +67,7 @@ u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
   return next != NO_STACK && automaton_->complete(next) ? next | TERMINATED : NO_STACK;
 }
 
-bool Matcher::accept_token(u32 token) {
+bool Matcher::accept_token(TokenId token) {
   return automaton_->run(1, 0, [&] {
     automaton_->check_held();
     const u32 next = after(history_.back(), token, tokens());
@@ -84,7 +84,7 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
     automaton_->check_held();
     const u32 before = tokens();
     // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
-    advance(history_.back(), count != 0, -1, automaton_->captures() ? std::string(data, count) : std::string());
+    advance(history_.back(), count != 0, NONE, automaton_->captures() ? std::string(data, count) : std::string());
     const std::size_t steps = history_.size() - 1;
     try {
       for (std::size_t i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
   });
 }
 
-std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
+std::size_t Matcher::validate_tokens(const std::vector<TokenId>& tokens) const {
   return automaton_->run(tokens.size(), 0, [&] {
     u32 state = history_.back();
     for (std::size_t i = 0; i < tokens.size(); i++) {
@@ -137,10 +137,9 @@ bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
   if (state & TERMINATED) std::memset(row, 0, words * sizeof(u32));
   else automaton_->fill(configuration(state), row);
   const bool complete = automaton_->complete(configuration(state));
-  for (const u32 token : stop_) {
-    const u32 bit = 1u << (token & 31);
-    if (complete) row[token >> 5] |= bit;
-    else if (row[token >> 5] & bit && after(state, token, tokens) == NO_STACK) row[token >> 5] &= ~bit;
+  for (const TokenId token : stop_) {
+    if (complete) set_bit(row, token);
+    else if (has_bit(row, token) && after(state, token, tokens) == NO_STACK) clear_bit(row, token);
   }
   if (row[0] != ~0u && trie().size() >= 32) return true;
   for (u32 w = 0; w < trie().size() / 32; w++)
@@ -162,19 +161,17 @@ void Matcher::fill_by_trial(u32* row) const {
   automaton_->run(trie().size(), 0, [&] {
     const u32 state = history_.back(), read = tokens();
     std::memset(row, 0, trie().words() * sizeof(u32));
-    auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
-    for (u32 token = 0; token < trie().size(); token++)
+    for (const TokenId token : EachId<TokenId>{trie().size()})
       if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(configuration(state))) &&
           after(state, token, read) != NO_STACK)
-        set(token);
+        set_bit(row, token);
     if (state & TERMINATED) return;
     const TrieNode* nodes = trie().nodes();
     std::vector<StackId> path(trie().max_token_bytes() + 1u, configuration(state));
     for (NodeId at{1}; at < trie().node_count();) {
       const StackId before = path[nodes[at].depth - 1u];
-      for (i32 token = nodes[at].token; token >= 0; token = trie().next_duplicate(token))
-        if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK)
-          set(static_cast<u32>(token));
+      for (const TokenId token : trie().tokens_at(at))
+        if (!is_stop(token) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set_bit(row, token);
       automaton_->set_position(read, nodes[at].depth);
       path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
       at = path[nodes[at].depth] == NO_STACK ? trie().after(at) : NodeId(at + 1);
@@ -182,7 +179,7 @@ void Matcher::fill_by_trial(u32* row) const {
   });
 }
 
-void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
+void Matcher::fill_drafts(const std::vector<TokenId>& tokens, const std::vector<i32>& parents, u32* rows) const {
   automaton_->run(tokens.size() + 1, 0, [&] {
     std::vector<u32> states{history_.back()}, read{this->tokens()};
     fill(states[0], read[0], rows);
@@ -251,8 +248,8 @@ double Matcher::temperature() const {
   return is_terminated() ? -1 : automaton_->temperature(configuration(history_.back()));
 }
 
-std::vector<std::pair<i64, std::string>> Matcher::taken() const {
-  std::vector<std::pair<i64, std::string>> result;
+std::vector<std::pair<TokenId, std::string>> Matcher::taken() const {
+  std::vector<std::pair<TokenId, std::string>> result;
   for (std::size_t i = 0; i < taken_.size(); i++)
     if (!(history_[i + 1] & TERMINATED) || (history_[i + 1] ^ history_[i]) & ~TERMINATED) result.push_back(taken_[i]);
   return result;

@@ -86,7 +86,7 @@ void bind_batches(nb::module_& m) {
           "take",
           [](const Fill& self, nb::handle token_ids) {
             const std::vector<Matcher*>& list = self.batch.matchers;
-            std::vector<u32> tokens;
+            std::vector<TokenId> tokens;
             tokens.reserve(list.size());
             for (nb::handle id : nb::iter(token_ids)) {
               if (tokens.size() < list.size()) tokens.push_back(checked_token(list[tokens.size()]->trie(), nb::cast<i64>(id)));

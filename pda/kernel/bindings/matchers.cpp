@@ -17,7 +17,7 @@ void bind_matchers(nb::module_& m) {
       .def(
           "__init__",
           [](Matcher* self, const KernelGrammar& grammar, nb::object stop_token_ids) {
-            std::vector<u32> stops = checked_tokens(grammar.automaton->trie(), stop_token_ids);
+            std::vector<TokenId> stops = checked_tokens(grammar.automaton->trie(), stop_token_ids);
             new (self) Matcher(grammar.automaton, std::move(stops));
           },
           nb::arg("grammar"), nb::arg("stop_token_ids"))
@@ -39,7 +39,7 @@ void bind_matchers(nb::module_& m) {
           [](const Matcher& self) {
             nb::list steps;
             for (const auto& [token, text] : self.taken()) {
-              if (token >= 0) steps.append(nb::int_(token));
+              if (token != NONE) steps.append(nb::int_(static_cast<u32>(token)));
               else steps.append(to_bytes(text));
             }
             return steps;
@@ -105,8 +105,8 @@ void bind_matchers(nb::module_& m) {
               self.fill(row.data());
             }
             std::vector<u32> tokens;
-            for (u32 id = 0; id < self.trie().size(); id++)
-              if (row[id >> 5] >> (id & 31) & 1) tokens.push_back(id);
+            for (const TokenId token : EachId<TokenId>{self.trie().size()})
+              if (has_bit(row.data(), token)) tokens.push_back(token);
             return tokens;
           },
           "The ids of the tokens that are allowed now, ascending.")
@@ -152,7 +152,7 @@ void bind_matchers(nb::module_& m) {
   m.def(
       "fill_draft_bitmasks",
       [](const Matcher& matcher, nb::object draft_token_ids, nb::handle bitmask, i64 row, nb::object parents) {
-        const std::vector<u32> tokens = checked_tokens(matcher.trie(), draft_token_ids);
+        const std::vector<TokenId> tokens = checked_tokens(matcher.trie(), draft_token_ids);
         std::vector<i32> before;
         if (parents.is_none()) {
           for (std::size_t i = 0; i < tokens.size(); i++) before.push_back(static_cast<i32>(i) - 1);

@@ -72,14 +72,14 @@ void begin_host() {
 #endif
 }
 
-u32 checked_token(const TokenTrie& trie, i64 token) {
+TokenId checked_token(const TokenTrie& trie, i64 token) {
   if (token < 0 || token >= static_cast<i64>(trie.size()))
     throw nb::value_error(("token id " + std::to_string(token) + " is out of range 0.." + std::to_string(trie.size() - 1)).c_str());
-  return static_cast<u32>(token);
+  return TokenId(static_cast<u32>(token));
 }
 
-std::vector<u32> checked_tokens(const TokenTrie& trie, nb::handle ids) {
-  std::vector<u32> result;
+std::vector<TokenId> checked_tokens(const TokenTrie& trie, nb::handle ids) {
+  std::vector<TokenId> result;
   for (nb::handle id : nb::iter(ids)) {
     const nb::object index = nb::steal(PyNumber_Index(id.ptr()));
     if (!index.is_valid()) throw nb::python_error();

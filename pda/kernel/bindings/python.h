@@ -19,8 +19,8 @@ bool holds_gil();
 // Throws an exception if the main thread was interrupted.
 void check_signals();
 
-u32 checked_token(const TokenTrie& trie, i64 token);
-std::vector<u32> checked_tokens(const TokenTrie& trie, nb::handle ids);
+TokenId checked_token(const TokenTrie& trie, i64 token);
+std::vector<TokenId> checked_tokens(const TokenTrie& trie, nb::handle ids);
 inline nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 }  // namespace stackmask

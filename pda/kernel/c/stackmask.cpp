@@ -11,13 +11,13 @@ using namespace stackmask;
 
 struct stackmask_vocabulary {
   std::shared_ptr<const TokenTrie> trie;
-  std::vector<u32> stop_ids;
+  std::vector<TokenId> stop_ids;
   std::string fingerprint;  // empty if it is not compared
 };
 
 struct stackmask_grammar {
   std::shared_ptr<Automaton> automaton;
-  std::vector<u32> stop_ids;
+  std::vector<TokenId> stop_ids;
 };
 
 struct stackmask_matcher {
@@ -111,7 +111,9 @@ stackmask_status stackmask_vocabulary_new(const stackmask_bytes* tokens, size_t 
       }
     constexpr std::size_t SHARED = 64 << 20;
     auto trie = std::make_shared<const TokenTrie>(texts, static_cast<u32>(size), SHARED, SHARED);
-    *made = new stackmask_vocabulary{std::move(trie), std::vector<u32>(stop_ids, stop_ids + stop_count), fingerprint ? fingerprint : ""};
+    std::vector<TokenId> stops;
+    for (std::size_t i = 0; i < stop_count; i++) stops.emplace_back(stop_ids[i]);
+    *made = new stackmask_vocabulary{std::move(trie), std::move(stops), fingerprint ? fingerprint : ""};
   });
 }
 
@@ -167,7 +169,7 @@ stackmask_status stackmask_matcher_accept_token(stackmask_matcher* matcher, uint
   return guarded([&] {
     Matcher& at = inside(matcher);
     require(token < at.trie().size(), "the token is not in the vocabulary");
-    return at.accept_token(token) ? STACKMASK_OK : STACKMASK_REFUSED;
+    return at.accept_token(TokenId(token)) ? STACKMASK_OK : STACKMASK_REFUSED;
   });
 }
 

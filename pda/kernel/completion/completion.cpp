@@ -37,7 +37,7 @@ u64 Completion::distance(StackId configuration) {
       throw;
     }
   }
-  Scratch<StackId> todo{configuration};
+  PooledVector<StackId> todo{configuration};
   while (!todo.empty()) {
     const StackId node = todo.back();
     dfa_.work().spend(2);
@@ -210,7 +210,7 @@ u64 Completion::shortest_length(StackId configuration) {
   const u64 left = least(configuration);
   if (!dfa_.nfa().distinct) return left;
   if (const u32* known = lengths_.find(configuration)) return *known;
-  Scratch<Straight> way;
+  PooledVector<Straight> way;
   const StackId end = straight_down(configuration, left, way, true);
   if (!stacks_.complete(end)) {
     const u32* known = end == configuration ? nullptr : lengths_.find(end);
@@ -222,7 +222,7 @@ u64 Completion::shortest_length(StackId configuration) {
 
 std::string Completion::shortest(StackId configuration) {
   if (stacks_.complete(configuration)) return {};
-  Scratch<Straight> way;
+  PooledVector<Straight> way;
   if (!stacks_.complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
   std::string text;
   for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
@@ -236,7 +236,7 @@ std::string Completion::shortest(StackId configuration) {
 // surely ended: until then, as at a blank, the distance does not count it among the seen values.
 StackId Completion::straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   StackId here = configuration;
-  Scratch<StackEdge> order;
+  PooledVector<StackEdge> order;
   auto pending = [this](StackId found) {  // a value that must differ has begun and may continue
     for (u32 i = 0; i < stacks_.edge_count(found); i++)
       if (const StackEdge edge = stacks_.edges(found)[i]; edge.state != BOTTOM)
@@ -326,7 +326,7 @@ std::string Completion::search(StackId configuration) {
   std::vector<SearchNode> nodes{{configuration, NONE, 0, 0}};
   bool greedy = false;
   std::size_t attempts = 0;
-  Scratch<Straight> way;
+  PooledVector<Straight> way;
   SearchQueue queue;
   std::unordered_map<u32, u32> reached{{configuration, 0}};
   const u64 first = least(configuration);
@@ -357,7 +357,7 @@ std::string Completion::search(StackId configuration) {
     if (!greedy && nodes.size() > PATIENCE + 4 * first) {
       greedy = true;
       // Orders the waiting nodes anew. None may be dropped: the newest may all lead to a state where the same value must come again.
-      Scratch<u32> waiting;
+      PooledVector<u32> waiting;
       for (; !queue.empty(); queue.pop()) waiting.push_back(~std::get<2>(queue.top()));
       for (const u32 node : waiting) {
         const u64 ahead = distance(nodes[node].configuration);

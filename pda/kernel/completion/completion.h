@@ -31,7 +31,7 @@ class Completion {
   Steps& steps_;
   Limits limits_;
   bool measured_ = false;
-  Map64 distances_, lengths_;  // by configuration
+  FlatMap distances_, lengths_;  // by configuration
   u64 least(StackId configuration);
   struct Straight {
     StackId configuration;
@@ -63,7 +63,7 @@ class Completion {
   };
   std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
   u32 extending_ = 0;
-  Map64 scope_lengths_;                        // by state of a scope, and whether a value must come first
+  FlatMap scope_lengths_;                        // by state of a scope, and whether a value must come first
   StackId new_value(StackId configuration, u64& left, std::vector<Straight>& way);
   u64 state_length(StateId state);                 // least bytes until the rule ends, with values that differ
   u64 values_length(RuleId rule, u32 count, std::span<const u32> seen);

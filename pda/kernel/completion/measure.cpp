@@ -353,7 +353,7 @@ u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
   }
   if (state.member == NONE) {  // in the separator: a member must follow
     u64 best = NONE;
-    Scratch<u32> available;
+    PooledVector<u32> available;
     find_available(registers, head, reg, available);
     for (u32 i = 0; i < head.members.size(); i++)
       if (available[i / 32] >> (i % 32) & 1) best = std::min(best, distance({head.members[i], item.reg}, least));

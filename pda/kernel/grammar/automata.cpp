@@ -10,7 +10,7 @@ std::size_t by_target(const Expressions& ex, u32 node, std::size_t at, ByTarget&
     for (std::size_t t = begin; t < end; t += 3)
       if (ex.arg(node, 0) == RAW || !only_surrogates(ex.arg(node, t), ex.arg(node, t + 1))) take(t, static_cast<u32>(ex.arg(node, t + 2)));
   };
-  Scratch<u32> group_of;  // by transition
+  PooledVector<u32> group_of;  // by transition
   result.groups.clear();
   each([&](std::size_t, u32 target) {
     auto found = std::find_if(result.groups.begin(), result.groups.end(), [&](const auto& group) { return group.target == target; });
@@ -36,8 +36,8 @@ std::size_t by_target(const Expressions& ex, u32 node, std::size_t at, ByTarget&
 
 void automaton_lengths(const Expressions& ex, u32 node, std::vector<u32>& least, std::vector<u32>* greatest) {
   const u32 count = static_cast<u32>(ex.arg(node, 1));
-  Scratch<std::pair<u32, u32>> edges;  // (target, source), each once
-  Scratch<u32> work, last, begin, sources, cursor, waiting, longest;
+  PooledVector<std::pair<u32, u32>> edges;  // (target, source), each once
+  PooledVector<u32> work, last, begin, sources, cursor, waiting, longest;
   last.assign(count, NONE);
   begin.assign(count + 1, 0);
   least.assign(count, NONE);

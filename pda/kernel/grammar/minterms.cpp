@@ -44,7 +44,7 @@ class SpelledClasses final : private Spelling {
 
 // Determinizes the NFA of all classes (Rabin & Scott 1959). Characters are spelled by a prefix code, so there are no more nodes than states.
 u32 Minterms::root(const ByTarget& classes, i32 encoding, Work& work, Deadline* deadline) {
-  Scratch<u32> key;
+  PooledVector<u32> key;
   key.push_back(static_cast<u32>(encoding));
   for (const auto& group : classes.groups) {
     key.push_back(group.end - group.begin);
@@ -72,8 +72,8 @@ u32 Minterms::root(const ByTarget& classes, i32 encoding, Work& work, Deadline* 
     u8 lo, hi;
     NfaStateId target;
   };
-  Scratch<Live> live;
-  Scratch<u32> cuts, set;
+  PooledVector<Live> live;
+  PooledVector<u32> cuts, set;
   std::vector<std::vector<u32>> pieces(257);
   for (u32 n = 0; n < sets.size(); n++) {
     Node& node = nodes.back();

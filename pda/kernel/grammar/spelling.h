@@ -24,7 +24,7 @@ class Spelling {
   std::size_t shared_states_bytes() const { return tails_.bytes() + escapes_.bytes(); }
 
  private:
-  Map64 tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding
+  FlatMap tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding
   void describe_non_ascii(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count);
   void raw_json(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
   void utf8(NfaStateId from, NfaStateId to, i32 lo, i32 hi);

@@ -50,7 +50,7 @@ void StateMaskBuilder::walk_nodes(ListId list, StateId state) {
 }
 
 void StateMaskBuilder::add_tokens(NodeId node) {
-  for (i32 token = trie.nodes()[node].token; token >= 0; token = trie.next_duplicate(token)) tokens.push_back(token);
+  for (const TokenId token : trie.tokens_at(node)) tokens.push_back(token);
 }
 
 void StateMaskBuilder::take_bitmask(const std::shared_ptr<const LoopMask>& mask) { dense = masks.hold(mask); }
@@ -83,7 +83,7 @@ void StateMaskBuilder::record_guarded(NodeId node, StateId state) {
   if (flags & STATE_LEAVES) hits.push_back({state, node});
   if (counts.scope_may_run_out(state)) {
     scarce.push_back({node, DEAD, 0});
-  } else if (!(flags & STATE_FINAL) && trie.nodes()[node].token >= 0 && !counts.has_unbounded_strings(state)) {
+  } else if (!(flags & STATE_FINAL) && trie.has_token(node) && !counts.has_unbounded_strings(state)) {
     if (const u32 texts = counts.min_text_count(state); texts != UNBOUNDED) scarce.push_back({node, state, texts});
   }
 }
@@ -94,11 +94,11 @@ constexpr std::size_t FEW_STATES = 16;  // found without a table
 void StateMaskBuilder::gather_moves() {
   if (hits.empty()) return;
   dfa.work().spend(hits.size());
-  Scratch<std::pair<StateId, u32>> states;  // (state, where its nodes end)
-  Scratch<NodeId> by_state;                 // nodes, those of one state together
+  PooledVector<std::pair<StateId, u32>> states;  // (state, where its nodes end)
+  PooledVector<NodeId> by_state;                 // nodes, those of one state together
   group_hits(states, by_state);
-  Scratch<Call> targets;
-  Scratch<std::pair<u32, u32>> made;  // (place in targets, place in states)
+  PooledVector<Call> targets;
+  PooledVector<std::pair<u32, u32>> made;  // (place in targets, place in states)
   for (u32 place = 0; place < states.size(); place++) {
     each_move(states[place].first, [&](const Call& target) {
       const auto found = std::find(targets.begin(), targets.end(), target);
@@ -107,7 +107,7 @@ void StateMaskBuilder::gather_moves() {
     });
   }
   std::sort(made.begin(), made.end());
-  Scratch<NodeId> nodes;
+  PooledVector<NodeId> nodes;
   for (std::size_t i = 0; i < made.size();) {
     const u32 which = made[i].first;
     nodes.clear();
@@ -122,8 +122,8 @@ void StateMaskBuilder::gather_moves() {
 }
 
 void StateMaskBuilder::group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<NodeId>& by_state) {
-  Scratch<u32> groups, order;  // each hit's state as a place in `states`; these places in the order of the states
-  Map64 places;                // of many states; takes memory only then
+  PooledVector<u32> groups, order;  // each hit's state as a place in `states`; these places in the order of the states
+  FlatMap places;                // of many states; takes memory only then
   u32 here = 0;                // hits of one state mostly come one after the other
   auto place = [&](StateId state) {
     if (here < states.size() && states[here].first == state) return here;
@@ -164,7 +164,7 @@ void StateMaskBuilder::finish() {
   if (tokens.size() > trie.thresholds().listed_tokens && excluded.empty()) {
     if (dense) own.assign(dense, dense + trie.words());
     else own.assign(trie.words(), 0);
-    for (const i32 token : tokens) own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    for (const TokenId token : tokens) set_bit(own.data(), token);
     tokens.clear();
     dense = own.data();
     statistics.own_masks++;

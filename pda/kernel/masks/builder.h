@@ -55,7 +55,7 @@ class StateMaskBuilder : public MaskContext {
   // The mask.
   const u32* dense = nullptr;      // a bitmask of the vocabulary's, or own
   std::vector<u32> own;            // an own bitmask, where the tokens are many
-  std::vector<i32> tokens, excluded;
+  std::vector<TokenId> tokens, excluded;
   std::vector<StackMove> moves;
   std::vector<StateMaskId> nested;
   std::vector<ScarceNode> scarce;  // where guarded

@@ -61,7 +61,7 @@ const ClassLoop& ClassLoops::class_loop(StateId state) {
       u32 count;
       AsciiSet bytes;
     };
-    Scratch<Group> groups;
+    PooledVector<Group> groups;
     AsciiSet live;
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
       const Range range = dfa_.range(state, r);
@@ -93,7 +93,7 @@ const ClassLoop& ClassLoops::class_loop(StateId state) {
 }
 
 StateId ClassLoops::non_ascii_target(StateId state, bool spaces) {
-  Scratch<Item> reached;
+  PooledVector<Item> reached;
   for (const Item item : dfa_.items(state)) {
     if (nfa_.states[item.state].partial_non_ascii) return DEAD;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
@@ -132,7 +132,7 @@ bool ClassLoops::reads_outside(StateId state, u64 inside) const {
 // A byte run as the counters show it. Several repetitions may count in step: the blanks before a comma and those before a brace.
 ByteRun ClassLoops::counted_run(StateId state) const {
   ByteRun run;
-  Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, some of its bytes)
+  PooledVector<std::pair<u32, AsciiSet>> bodies;  // (head, some of its bytes)
   AsciiSet other;
   RegisterId reg_of = NONE;
   for (const Item item : dfa_.items(state)) {
@@ -163,8 +163,7 @@ ByteRun ClassLoops::counted_run(StateId state) const {
   for (std::size_t i = 0; i < bodies.size();) {
     AsciiSet bytes;
     const u32 head = bodies[i].first;
-    for (; i < bodies.size() && bodies[i].first == head; i++)
-      bytes.words[0] |= bodies[i].second.words[0], bytes.words[1] |= bodies[i].second.words[1];
+    for (; i < bodies.size() && bodies[i].first == head; i++) bytes.add(bodies[i].second);
     if (head == bodies[0].first) run.bytes = bytes;
     else if (bytes != run.bytes) return {};
   }
@@ -254,7 +253,7 @@ u64 ClassLoops::close_under(u64 inside, StateId first, u32 most, std::vector<Sta
 // key but these" have such states.
 ClosedClasses ClassLoops::closed_classes(StateId state) {
   if (state < closed_.size() && closed_[state].known) return closed_[state];
-  Scratch<StateId> seen;
+  PooledVector<StateId> seen;
   auto enter = [&](StateId at) -> StateId {
     if (at == DEAD) return DEAD;
     dfa_.build(at);
@@ -291,7 +290,7 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
     u32 maximum;
     Item item;
   };
-  Scratch<Candidate> candidates;
+  PooledVector<Candidate> candidates;
   dfa_.work().spend(2 * dfa_.items(state).size());
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
@@ -315,7 +314,7 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
     if (const u64 classes = classes_of_item(candidates[i].item); std::popcount(classes & live) > std::popcount(inside & live))
       inside = classes;
   if (!inside) return NO_ITEM;
-  Scratch<u32> key;
+  PooledVector<u32> key;
   key.assign(1, static_cast<u32>(inside));
   key.push_back(static_cast<u32>(inside >> 32));
   for (const Item item : dfa_.items(state))
@@ -359,7 +358,7 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   // Some item of a state that leads back to itself, by most of the classes.
   auto lasting_of = [&](StateId state, u64 classes) {
     u64 most = 0;
-    Scratch<Item> items;
+    PooledVector<Item> items;
     for (const Item each : dfa_.items(state))
       if (!counts(each) && items.size() < MOST_LASTING) items.push_back(each);
     for (const Item& each : items)
@@ -379,7 +378,7 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   if (!counts(item)) {
     inside = back_to_itself(item);
   } else if (may_count_freely()) {
-    Scratch<StateId> seen;
+    PooledVector<StateId> seen;
     auto enter = [&](StateId at) -> StateId { return at == DEAD ? at : counters_.saturated(at); };
     auto narrow = [&](StateId at, u64& classes) {
       const u64 before = classes, lasting = lasting_of(at, classes) & classes;
@@ -398,7 +397,7 @@ u64 ClassLoops::classes_of_item(const Item& item) {
 LastingItem ClassLoops::stays(std::span<const u32> nfa_states, u64 inside) {
   LastingItem found;
   const AsciiSet ascii = ascii_inside(inside);
-  Scratch<std::pair<NfaStateId, u8>> reached;  // (state, what of a character is still to come)
+  PooledVector<std::pair<NfaStateId, u8>> reached;  // (state, what of a character is still to come)
   std::vector<u8> seen(nfa_.states.size());    // a bit for each
   auto add = [&](NfaStateId state, u8 rest) {
     if (seen.size() <= state) seen.resize(nfa_.states.size());

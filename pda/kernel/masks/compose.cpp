@@ -35,7 +35,7 @@ class MaskComposer {
   void compose(std::vector<u32>& key) {
     begin();
     for (std::size_t v = 0; v < visits_.size(); v++) take(v);
-    Scratch<i32> denied;
+    PooledVector<TokenId> denied;
     statistics_.unverified += !unverified_.empty(), statistics_.refuted += !refuted_.empty();
     std::sort(used_.begin(), used_.end());
     used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
@@ -92,27 +92,27 @@ class MaskComposer {
   StackId configuration_;
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
-  Scratch<Place> places_;
+  PooledVector<Place> places_;
   ListIndex place_of_;
   std::vector<ReachedNodes> all_nodes_;
   std::vector<std::vector<NodeId>> more_waiting_;  // lists in a row, no node twice
-  Scratch<u32> visits_;  // places
+  PooledVector<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
   std::optional<CoveredTokens> covered_;  // by used_[0, added_), once many nodes were looked at
-  Map64 narrowed_;  // by list
-  Scratch<StateMaskId> used_;  // the mask's state masks
-  Scratch<u32> token_sets_;  // ... and sets of tokens read by id
+  FlatMap narrowed_;  // by list
+  PooledVector<StateMaskId> used_;  // the mask's state masks
+  PooledVector<u32> token_sets_;  // ... and sets of tokens read by id
   bool begins_value_ = false;  // a token enters a value that must differ
-  Scratch<NodeId> unverified_, refuted_;  // trie nodes, see denied_tokens.h
-  Scratch<NodeId> left_;  // nodes at which the state of a sole stack is left
-  Scratch<std::pair<NodeId, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
-  Scratch<u32> bits_;
+  PooledVector<NodeId> unverified_, refuted_;  // trie nodes, see denied_tokens.h
+  PooledVector<NodeId> left_;  // nodes at which the state of a sole stack is left
+  PooledVector<std::pair<NodeId, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
+  PooledVector<u32> bits_;
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false;
   // Used by go_on(), leave() and take(); kept to reuse their memory.
-  Scratch<Reached> entering_, leavings_;
-  Scratch<StateMaskId> open_;
-  Scratch<NodeId> kept_, seen_, fresh_;
+  PooledVector<Reached> entering_, leavings_;
+  PooledVector<StateMaskId> open_;
+  PooledVector<NodeId> kept_, seen_, fresh_;
 
   // The mask so far, as bits.
   const u32* bits() {
@@ -418,7 +418,7 @@ MaskId TokenMasks::mask(StackId configuration) {
     id = MaskId(*found);
   } else {
     statistics_.masks++;
-    Scratch<u32> key;
+    PooledVector<u32> key;
     MaskComposer(*this, coarse).compose(key);
     id = MaskId(masks_.intern(key.data(), key.size()));
     ids_.insert(coarse, id);

@@ -33,16 +33,14 @@ class CoveredTokens {
   void add(const StateMasks& masks, const StateMask& mask) {
     if (mask.dense) {
       excluded_.clear();
-      for (const i32 token : masks.tokens(mask.excluded)) {
-        u32& word = words_[static_cast<u32>(token) >> 5];
-        const u32 bit = 1u << (token & 31);
-        if (word & bit) word &= ~bit, excluded_.push_back(static_cast<u32>(token));
-      }
+      for (const TokenId token : masks.tokens(mask.excluded))
+        if (has_bit(words_.data(), token)) clear_bit(words_.data(), token), excluded_.push_back(token);
       for (u32 w = 0; w < words_.size(); w++)
-        for (u32 rest = mask.dense[w] & words_[w]; rest; rest &= rest - 1) cover(w * 32 + static_cast<u32>(std::countr_zero(rest)));
-      for (const u32 token : excluded_) words_[token >> 5] |= 1u << (token & 31);
+        for (u32 rest = mask.dense[w] & words_[w]; rest; rest &= rest - 1)
+          cover(TokenId(w * 32 + static_cast<u32>(std::countr_zero(rest))));
+      for (const TokenId token : excluded_) set_bit(words_.data(), token);
     }
-    for (const i32 token : masks.tokens(mask.tokens)) cover(static_cast<u32>(token));
+    for (const TokenId token : masks.tokens(mask.tokens)) cover(token);
   }
 
   // All tokens below the node are covered.
@@ -65,11 +63,11 @@ class CoveredTokens {
   const TokenTrie::Order& order_;
   std::vector<u32> words_;  // by token: not covered yet
   std::vector<u64> bits_;  // by place: covered
-  std::vector<u32> excluded_;  // used by add(); kept to reuse its memory
-  void cover(u32 token) {
+  std::vector<TokenId> excluded_;  // used by add(); kept to reuse its memory
+  void cover(TokenId token) {
     const u32 place = order_.place[token];
     bits_[place >> 6] |= 1ull << (place & 63);
-    words_[token >> 5] &= ~(1u << (token & 31));
+    clear_bit(words_.data(), token);
   }
 };
 

@@ -80,12 +80,12 @@ DeniedTokens::Waiting DeniedTokens::waiting(StackId configuration) {
   return found;
 }
 
-void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>& denied) {
+void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<TokenId>& denied) {
   const TokenTrie::ZeroExponents& tokens = trie_.zero_exponents();
   const Waiting value = stacks_.guarded(configuration) & GUARD_BELOW ? waiting(configuration) : Waiting();
-  auto try_all = [&](const std::vector<i32>& each, bool in_string) {
-    for (const i32 token : each) {
-      const std::string& text = trie_.text(static_cast<u32>(token));
+  auto try_all = [&](const std::vector<TokenId>& each, bool in_string) {
+    for (const TokenId token : each) {
+      const std::string& text = trie_.text(token);
       if (in_string && text.find('"') == std::string::npos) continue;
       dfa_.work().spend(4);
       if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) add(token, denied);
@@ -97,10 +97,10 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
 
 // Denies the tokens at and below refuted nodes, and tries those at and below unverified ones one by one.
 void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::vector<NodeId>& unverified, std::vector<NodeId>& refuted,
-                               std::vector<i32>& denied) {
-  auto in_mask = [&](i32 token) { return !allowed || allowed[static_cast<u32>(token) >> 5] >> (token & 31) & 1; };
+                               std::vector<TokenId>& denied) {
+  auto in_mask = [&](TokenId token) { return !allowed || has_bit(allowed, token); };
   auto refuse = [&](NodeId node) {
-    if (const i32 token = trie_.nodes()[node].token; token >= 0 && in_mask(token)) add(token, denied);
+    if (const TokenId token = trie_.nodes()[node].token; token != NONE && in_mask(token)) add(token, denied);
   };
   std::sort(refuted.begin(), refuted.end());
   std::sort(unverified.begin(), unverified.end());
@@ -123,9 +123,9 @@ void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::v
         node = NodeId(span->second - 1);
         continue;
       }
-      const i32 token = trie_.nodes()[node].token;
-      if (token < 0 || !in_mask(token)) continue;
-      const std::string& text = trie_.text(static_cast<u32>(token));
+      const TokenId token = trie_.nodes()[node].token;
+      if (token == NONE || !in_mask(token)) continue;
+      const std::string& text = trie_.text(token);
       dfa_.work().spend(4);
       if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) refuse(node);
     }

@@ -30,10 +30,10 @@ class DeniedTokens {
   void split_refuted(StateId state, std::vector<NodeId>& left, std::vector<NodeId>& refuted, std::vector<NodeId>& unverified);
   // Tokens with an exponent after zeros only: any number of texts seems to remain after them, but all of these spell zero. `own`: the mask
   // has values that a token begins.
-  void find_zeros(StackId configuration, bool own, std::vector<i32>& denied);
+  void find_zeros(StackId configuration, bool own, std::vector<TokenId>& denied);
   // `allowed`: the bits of the mask so far, or null if it does not pay to make them.
   void find_denied(StackId configuration, const u32* allowed, std::vector<NodeId>& unverified, std::vector<NodeId>& refuted,
-                   std::vector<i32>& denied);
+                   std::vector<TokenId>& denied);
 
  private:
   const TokenTrie& trie_;
@@ -45,8 +45,8 @@ class DeniedTokens {
     bool string = false, other = false, zero = false;
   };
   Waiting waiting(StackId configuration);
-  void add(i32 token, std::vector<i32>& denied) const {  // and all tokens with the same bytes
-    for (; token >= 0; token = trie_.next_duplicate(token)) denied.push_back(token);
+  void add(TokenId first, std::vector<TokenId>& denied) const {  // and all tokens with the same bytes
+    for (const TokenId token : trie_.same_tokens(first)) denied.push_back(token);
   }
 };
 

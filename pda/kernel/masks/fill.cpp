@@ -3,31 +3,24 @@
 
 namespace stackmask {
 
-namespace {
-
-void set_bit(u32* row, u32 token) { row[token >> 5] |= 1u << (token & 31); }
-void clear_bit(u32* row, u32 token) { row[token >> 5] &= ~(1u << (token & 31)); }
-
-}  // namespace
-
 void TokenMasks::add(const StateMask& mask, bool first, u32* row) const {
   const u32 words = trie_.words();
-  const std::span<const i32> excluded = state_masks_.tokens(mask.excluded);
+  const std::span<const TokenId> excluded = state_masks_.tokens(mask.excluded);
   if (mask.dense && first) {
     std::memcpy(row, mask.dense, words * sizeof(u32));
-    for (const i32 token : excluded) clear_bit(row, static_cast<u32>(token));
+    for (const TokenId token : excluded) clear_bit(row, token);
   } else if (mask.dense && excluded.empty()) {
     for (u32 w = 0; w < words; w++) row[w] |= mask.dense[w];
   } else if (mask.dense) {
-    Scratch<u32> before;  // bits of excluded tokens keep their values
-    for (const i32 token : excluded) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
+    PooledVector<u32> before;  // bits of excluded tokens keep their values
+    for (const TokenId token : excluded) before.push_back(has_bit(row, token));
     for (u32 w = 0; w < words; w++) row[w] |= mask.dense[w];
     for (std::size_t i = 0; i < excluded.size(); i++)
-      if (!before[i]) clear_bit(row, static_cast<u32>(excluded[i]));
+      if (!before[i]) clear_bit(row, excluded[i]);
   } else if (first) {
     std::memset(row, 0, words * sizeof(u32));
   }
-  for (const i32 token : state_masks_.tokens(mask.tokens)) set_bit(row, static_cast<u32>(token));
+  for (const TokenId token : state_masks_.tokens(mask.tokens)) set_bit(row, token);
 }
 
 void TokenMasks::fill(StackId configuration, u32* row) {
@@ -43,13 +36,13 @@ void TokenMasks::fill(StackId configuration, u32* row) {
   }
   const u32* sets = ++part;
   while (*part != NONE) part++;
-  for (const u32* token = part + 1; token < end; token++) clear_bit(row, *token);
+  for (const u32* token = part + 1; token < end; token++) clear_bit(row, TokenId(*token));
   for (; *sets != NONE; sets++) {
     const TokenSet& tokens = dfa_.nfa().token_sets[*sets];
     if (tokens.negated) {
       for (u32 w = 0; w < words; w++) row[w] |= tokens.bits[w];
     } else {
-      for (const u32 token : tokens.ids) set_bit(row, token);
+      for (const TokenId token : tokens.ids) set_bit(row, token);
     }
   }
 }

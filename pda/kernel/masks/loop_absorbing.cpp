@@ -40,15 +40,15 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
     StateId here, there;  // states from `state` and from the absorbing one
     bool inside;          // the path lies in the loop
   };
-  Scratch<Pair> todo{{mask.index->node(), state, absorbing, true}};
-  Scratch<RuleDfa::Difference> differences;
+  PooledVector<Pair> todo{{mask.index->node(), state, absorbing, true}};
+  PooledVector<RuleDfa::Difference> differences;
   struct Differing {
     NodeId node;
     StateId here, there;
   };
-  Scratch<Differing> differing;
-  Scratch<std::pair<NodeId, StateId>> extra;  // (node, state) of further walks
-  Scratch<NodeId> removed;              // exit nodes of the absorbing state that this state lacks or treats differently
+  PooledVector<Differing> differing;
+  PooledVector<std::pair<NodeId, StateId>> extra;  // (node, state) of further walks
+  PooledVector<NodeId> removed;              // exit nodes of the absorbing state that this state lacks or treats differently
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
@@ -84,8 +84,8 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   }
   std::sort(removed.begin(), removed.end());
   LoopExits exits;
-  Scratch<NodeId> kept;
-  Scratch<u32> live;
+  PooledVector<NodeId> kept;
+  PooledVector<u32> live;
   mask.loops.live_exits(absorbing, inside, live);
   for (const u32 exit : live) {
     const StateId target = mask.loops.after_exit(absorbing, exit);
@@ -105,7 +105,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   }
   mask.take_bitmask(mask.index->loop_mask_with_exits(inside, NONE, exits));
   for (const NodeId node : removed)
-    for (i32 token = nodes[node].token; token >= 0; token = mask.trie.next_duplicate(token)) mask.excluded.push_back(token);
+    for (const TokenId token : mask.trie.tokens_at(node)) mask.excluded.push_back(token);
   std::sort(mask.excluded.begin(), mask.excluded.end());
   mask.statistics.absorbing++, mask.statistics.guarded_absorbing += mask.guarded, mask.statistics.excluded += !mask.excluded.empty();
   for (const auto& [node, target] : extra) mask.walk_child(node, target);

@@ -63,7 +63,7 @@ class CounterChain {
   // Makes the mask: the tokens inside, and the states after each exit.
   void take() {
     if (counts_) std::tie(free_, needed_) = mask_.counters.with_free_counts(states_[tail_]);
-    Scratch<u32> live;
+    PooledVector<u32> live;
     for (const StateId link : states_) mask_.loops.live_exits(link, inside_, live);
     if (states_.size() > 1) {
       std::sort(live.begin(), live.end());
@@ -81,7 +81,7 @@ class CounterChain {
  private:
   StateMaskBuilder& mask_;
   u64 inside_;
-  Scratch<StateId> states_;
+  PooledVector<StateId> states_;
   u32 tail_ = 0;  // the last of them
   u32 cap_ = NONE;  // characters that the chain can take, NONE if it loops
   bool counts_ = false;  // the state after the last differs from it only in its count
@@ -89,7 +89,7 @@ class CounterChain {
   StateId free_ = DEAD;
   u32 needed_ = 0;  // if it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
-  Scratch<u32> counts_before_;  // used by leave_by(): characters before an exit
+  PooledVector<u32> counts_before_;  // used by leave_by(): characters before an exit
 
   u32 furthest_exit() const {  // characters before an exit; only guards need it
     u32 furthest = 0;

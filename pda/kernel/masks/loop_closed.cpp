@@ -26,7 +26,7 @@ namespace {
 void follow_exits(StateMaskBuilder& mask, StateId state, u64 inside, const std::bitset<256>* read,
                   std::vector<std::pair<StateId, NodeId>>& landed) {
   const auto paths = mask.index->exit_paths(inside);
-  Scratch<u8> text;
+  PooledVector<u8> text;
   text.resize(mask.path.size());
   mask.path[0] = state;
   u32 known = 0;  // the depth up to which the states of the path are known
@@ -55,7 +55,7 @@ bool leaves_seldom(const StateMaskBuilder& mask, u64 inside, u64 exits) {
 
 void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, NodeId>>& landed) {
   std::sort(landed.begin(), landed.end());
-  Scratch<NodeId> below;
+  PooledVector<NodeId> below;
   for (std::size_t i = 0; i < landed.size();) {
     const StateId target = landed[i].first;
     below.clear();
@@ -83,23 +83,23 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   // state needs one more.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high + released.below_minimum);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  Scratch<std::pair<StateId, NodeId>> landed;  // (state, node)
+  PooledVector<std::pair<StateId, NodeId>> landed;  // (state, node)
   follow_exits(mask, state, inside, nullptr, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
-  auto try_token = [&](i32 token) {
+  auto try_token = [&](TokenId token) {
     StateId at = state;
     mask.dfa.work().spend(4);
-    for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
+    for (const char byte : mask.trie.text(token).substr(mask.index->depth()))
       if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
     if (at != DEAD) mask.tokens.push_back(token);
   };
   if (surely != maybe)
-    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) try_token(token);
+    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const TokenId token : *tokens) try_token(token);
   // After the last characters of the classes another may begin, and a token may end inside it.
   if (maybe < left && (inside & SIG_INCOMPLETE))
-    for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const i32 token : *tokens)
-      if (static_cast<u8>(mask.trie.text(static_cast<u32>(token)).back()) >= 0x80) try_token(token);
+    for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const TokenId token : *tokens)
+      if (static_cast<u8>(mask.trie.text(token).back()) >= 0x80) try_token(token);
   mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;
   go_on_where(mask, landed);
   return true;
@@ -109,7 +109,7 @@ bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& l
   if (mask.guarded) return false;
   const LastingItem lasting = mask.loops.lasting_item(state, loop.live);
   if (!lasting.inside || !leaves_seldom(mask, lasting.inside, loop.live & ~lasting.inside)) return false;
-  Scratch<std::pair<StateId, NodeId>> landed;
+  PooledVector<std::pair<StateId, NodeId>> landed;
   follow_exits(mask, state, lasting.inside, &lasting.read, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(lasting.inside, NONE));

@@ -24,7 +24,7 @@ bool take_byte_run(StateMaskBuilder& mask, StateId state) {
   }
   mask.statistics.loops++, mask.statistics.byte_runs++;
   LoopExits exits;
-  Scratch<std::pair<StateId, NodeId>> reached;  // (state, node): all digits lead to one
+  PooledVector<std::pair<StateId, NodeId>> reached;  // (state, node): all digits lead to one
   for (u32 r = 0; r < mask.dfa[state].range_count; r++) {
     const Range range = mask.dfa.range(state, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
@@ -39,7 +39,7 @@ bool take_byte_run(StateMaskBuilder& mask, StateId state) {
     }
   }
   std::sort(reached.begin(), reached.end());
-  Scratch<NodeId> nodes;
+  PooledVector<NodeId> nodes;
   for (std::size_t i = 0; i < reached.size();) {
     const StateId target = reached[i].first;
     nodes.clear();

@@ -35,6 +35,6 @@ bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& l
 bool take_closed_classes(StateMaskBuilder& mask, StateId state);
 
 // The exits of a loop, part of the key of its bitmask: each exit, and low << 32 | high, the characters before it.
-using LoopExits = Scratch<std::pair<u32, u64>>;
+using LoopExits = PooledVector<std::pair<u32, u64>>;
 
 }  // namespace stackmask

@@ -56,7 +56,7 @@ class NodeLists {
  private:
   const TokenTrie& trie_;
   Interner lists_;
-  Map64 shared_;                      // by number: the vocabulary's lists
+  FlatMap shared_;                      // by number: the vocabulary's lists
   std::vector<const NodeSet*> sets_;  // by list: their sets
   std::vector<u64> marks_;            // used by sort(); zero between its calls
 

@@ -45,7 +45,7 @@ class StateMasks {
   StateMaskId get(ListId nodes, StateId state, bool guarded);
   const StateMask& operator[](StateMaskId id) const { return masks_[id]; }
   // Valid until the next mask is made.
-  std::span<const i32> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }
+  std::span<const TokenId> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }
   const StackMove& move(u32 index) const { return moves_[index]; }
   std::span<const StateMaskId> nested(StateMask::List list) const { return {nested_.data() + list.begin, list.end - list.begin}; }
   const ScarceNode& scarce_node(u32 index) const { return scarce_[index]; }
@@ -60,9 +60,9 @@ class StateMasks {
   Statistics& statistics_;
   NodeLists lists_;
   MaskContext context_;
-  Map64 ids_;  // by nodes, state and whether it is guarded
+  FlatMap ids_;  // by nodes, state and whether it is guarded
   GrowingArray<StateMask> masks_;
-  GrowingArray<i32> tokens_;  // tokens and excluded tokens
+  GrowingArray<TokenId> tokens_;  // tokens and excluded tokens
   GrowingArray<StackMove> moves_;
   GrowingArray<StateMaskId> nested_;
   GrowingArray<ScarceNode> scarce_;

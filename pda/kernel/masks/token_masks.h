@@ -48,7 +48,7 @@ class TokenMasks {
   DeniedTokens& denied_;
   StateMasks& state_masks_;
   Statistics& statistics_;
-  Map64 ids_;  // by configuration; and by the coarse one if no values must differ
+  FlatMap ids_;  // by configuration; and by the coarse one if no values must differ
   Interner masks_;  // by MaskId: state masks, NONE, sets of tokens, NONE, denied tokens
   std::optional<CoveredTokens> uncovered_tokens_;
   const CoveredTokens& uncovered_tokens();  // tokens outside the alphabet are covered

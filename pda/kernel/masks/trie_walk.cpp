@@ -50,7 +50,7 @@ void StateMaskBuilder::walk_seeds() {
     for (;;) {
       statistics.walked_nodes++;
       dfa.work().spend(1);
-      if (nodes[at].token >= 0) add_tokens(at);
+      if (nodes[at].token != NONE) add_tokens(at);
       const u32 skip = nodes[at].skip();
       NodeId next(at + skip);
       if (guarded) record_guarded(at, current);
@@ -115,7 +115,7 @@ void StateMaskBuilder::walk_byte_run(NodeId node, StateId state) {
 // made. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
 bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
   const std::size_t few = trie.thresholds().few_nodes;
-  Scratch<std::pair<const NodeSet*, StateId>> todo{{set, state}};
+  PooledVector<std::pair<const NodeSet*, StateId>> todo{{set, state}};
   const std::size_t token_count = tokens.size(), hit_count = hits.size(), seed_count = seeds_.size();
   const u32* const dense_before = dense;
   bool spent = false;

@@ -23,7 +23,9 @@ void sort_many_items(std::vector<Item>& items) {
   }
 }
 
-bool TokenSet::contains(u32 id) const { return negated ? bits[id >> 5] >> (id & 31) & 1 : std::binary_search(ids.begin(), ids.end(), id); }
+bool TokenSet::contains(TokenId token) const {
+  return negated ? has_bit(bits.data(), token) : std::binary_search(ids.begin(), ids.end(), token);
+}
 
 void Head::index_members() {
   bits.assign((flags.size() + 31) / 32, {});

@@ -6,7 +6,7 @@ namespace stackmask {
 
 template <class F>
 StateId Counters::recounted(StateId state, F change) {
-  Scratch<Item> items;
+  PooledVector<Item> items;
   dfa_.work().spend(2 + dfa_.items(state).size());
   bool changed = false;
   for (Item item : dfa_.items(state)) {

@@ -44,7 +44,7 @@ void RuleDfa::add_default(const Item& item, NfaStateId target) {
 void RuleDfa::make_delta(StateId state) {
   states_[state].default_state = DEAD;
   constexpr u32 MOST_OWN = 64;  // bytes; with more the state is as well built
-  Scratch<Item> behind;
+  PooledVector<Item> behind;
   AsciiSet own;
   auto each_target = [&](const Item& item, auto take) {  // of a default transition
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
@@ -70,7 +70,7 @@ void RuleDfa::make_delta(StateId state) {
   behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
   live_.clear();
   // Where the state's own bytes lead: a range for each, so that those of all items are equal or disjoint.
-  Scratch<u8> bytes;
+  PooledVector<u8> bytes;
   for (u32 b = 0; b < 128; b++)
     if (own.has(b)) bytes.push_back(static_cast<u8>(b));
   auto add_own = [&](NfaStateId from, RegisterId reg, const AsciiSet& except) {

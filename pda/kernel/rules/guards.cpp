@@ -67,7 +67,7 @@ StateId RuleDfa::after_value(StateId back, const std::string& text) {
   const u32 value = seen_.value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return StateId(*known);
-  Scratch<Item> left;
+  PooledVector<Item> left;
   for (Item item : items(back)) {
     Register reg = nfa_.registers.get(item.reg);
     if (reg.seen != NONE) {

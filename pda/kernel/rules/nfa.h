@@ -18,6 +18,7 @@
 
 #include "ids.h"
 #include "thresholds.h"
+#include "vocabulary/token_bits.h"
 #include "work.h"
 
 namespace stackmask {
@@ -202,10 +203,10 @@ struct Rule {
 };
 
 struct TokenSet {
-  std::vector<u32> ids;   // sorted
-  bool negated = false;   // every token but these
-  std::vector<u32> bits;  // of a negated set, as a bitmask
-  bool contains(u32 id) const;
+  std::vector<TokenId> ids;  // sorted
+  bool negated = false;      // every token but these
+  std::vector<u32> bits;     // of a negated set, as a bitmask
+  bool contains(TokenId token) const;
 };
 
 // What an item has counted and seen; its other part is the NFA state.
@@ -281,7 +282,7 @@ class Registers {
   std::span<const u32> used(u32 set) const { return {sets_.at(set), sets_.length(set)}; }
   bool used(u32 set, u32 member) const { return sets_.length(set) > member / 32 && (sets_.at(set)[member / 32] >> (member % 32) & 1); }
   u32 use(u32 set, u32 member) {
-    Scratch<u32> words;
+    PooledVector<u32> words;
     words.assign(sets_.at(set), sets_.at(set) + sets_.length(set));
     if (words.size() <= member / 32) words.resize(member / 32 + 1, 0);
     words[member / 32] |= 1u << (member % 32);
@@ -445,7 +446,7 @@ class Closure {
   std::vector<Item> pending_;
   std::vector<Register> united_;  // of unite_counts(), kept for its memory
   std::vector<u32> available_;  // of expand_head(), likewise
-  Map64 extra_;  // items whose state has been seen with another register
+  FlatMap extra_;  // items whose state has been seen with another register
   u32 extra_count_ = 0;
   GrowingArray<Mark> marks_;
   u32 epoch_ = 0;

@@ -138,7 +138,7 @@ StateId RuleDfa::start(RuleId rule) {
   closure_.begin();
   closure_.add(nfa_.rules[rule].start, reg);
   closure_.run();
-  Scratch<Item> items;
+  PooledVector<Item> items;
   for (const Item& item : closure_.result)
     if (item.state != nfa_.rules[rule].final) items.push_back(item);
   return starts_[rule] = intern_items(items);
@@ -156,7 +156,7 @@ void RuleDfa::sort_live() {
   for (const Live& edge : live_) begin[edge.lo + 1u]++;
   for (std::size_t byte = 0; byte < 256; byte++) begin[byte + 1] += begin[byte];
   std::array<u32, 257> end = begin;
-  Scratch<Live> sorted;
+  PooledVector<Live> sorted;
   sorted.resize(live_.size());
   for (const Live& edge : live_) sorted[end[edge.lo]++] = edge;
   for (std::size_t byte = 0; byte < 256; byte++) {
@@ -217,7 +217,7 @@ void RuleDfa::add_ranges() {
   } else {
     bool cut[257] = {};  // where a range begins or the byte after one ends
     for (const Live& edge : live) cut[edge.lo] = cut[edge.hi + 1] = true;
-    Scratch<u32> cuts;
+    PooledVector<u32> cuts;
     for (u32 b = 0; b <= 256; b++)
       if (cut[b]) cuts.push_back(b);
     // The items that the bytes from one cut to the next lead to.
@@ -228,11 +228,11 @@ void RuleDfa::add_ranges() {
         for (std::size_t c = from; cuts[c] <= edge.hi; c++) take(c, edge.target);
       }
     };
-    Scratch<u32> ends;
+    PooledVector<u32> ends;
     ends.assign(cuts.size() + 1, 0);
     each([&](std::size_t c, const Item&) { ends[c + 1]++; });
     for (std::size_t c = 0; c < cuts.size(); c++) ends[c + 1] += ends[c];
-    Scratch<Item> items;
+    PooledVector<Item> items;
     nfa_.work.spend(ends.back() * 2ull);
     items.resize(ends.back());
     each([&](std::size_t c, const Item& item) { items[ends[c]++] = item; });
@@ -277,7 +277,7 @@ void RuleDfa::build_edges(StateId state) {
   const u32 first_call = static_cast<u32>(calls_.size());
   for (std::size_t i = 0; i < calls.size();) {
     std::size_t j = i;
-    Scratch<Item> backs;
+    PooledVector<Item> backs;
     for (; j < calls.size() && calls[j].rule == calls[i].rule && calls[j].distinct == calls[i].distinct; j++)
       backs.push_back(calls[j].back);
     made.push_back({calls[i].rule, closure_of(backs), calls[i].distinct});
@@ -306,7 +306,7 @@ StateId RuleDfa::target_of(const Range& range) {
   const auto first = std::find_if_not(items.begin(), items.end(), is_closed);
   if (first == items.end()) return intern_items(items);
   if (items.size() < partly_closed_items_) return closure_of(items);
-  Scratch<Item> closed, open, merged;
+  PooledVector<Item> closed, open, merged;
   closed.assign(items.begin(), first);
   std::partition_copy(first, items.end(), std::back_inserter(closed), std::back_inserter(open), is_closed);
   nfa_.work.spend(closed.size());

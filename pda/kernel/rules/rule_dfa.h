@@ -191,8 +191,8 @@ class RuleDfa {
   std::vector<StateId> starts_;  // by rule
   PendingTexts texts_;
   SeenValues seen_;
-  Map64 popped_, values_after_;  // by guard; by state and value
-  Map64 closures_;  // by item: the large closures
+  FlatMap popped_, values_after_;  // by guard; by state and value
+  FlatMap closures_;  // by item: the large closures
 
   void check_limit() const;
   void add_bottom();

@@ -133,7 +133,7 @@ u32 TextCounts::text_count(StateId state) {
 // Whether characters of a string repeat: two letters or more lead from the state back to it.
 bool TextCounts::repeats_letters(NfaStateId state) const {
   u32 letters = 0;
-  Scratch<NfaStateId> reached;
+  PooledVector<NfaStateId> reached;
   for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
     if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;

@@ -7,7 +7,7 @@ namespace stackmask {
 StackId CoarseStacks::of(StackId configuration) {
   if (!may_differ()) return configuration;
   if (const StackId found = at(configuration); found != NONE) return found;
-  Scratch<StackId> todo{configuration};
+  PooledVector<StackId> todo{configuration};
   while (!todo.empty()) {
     const StackId node = todo.back();
     if (at(node) != NONE) {
@@ -37,7 +37,7 @@ StackId CoarseStacks::of(StackId configuration) {
 
 // The node with coarse edges; the nodes below it are coarse already.
 StackId CoarseStacks::unite_coarse(StackId node) {
-  Scratch<StackEdge> edges;
+  PooledVector<StackEdge> edges;
   StackId through_regions = NO_STACK;
   for (u32 i = 0; i < stacks_.edge_count(node); i++) {
     const StackEdge edge = stacks_.edges(node)[i];

@@ -61,7 +61,7 @@ bool begins_member(const RuleDfa& dfa, StateId state) {
 
 u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
   u32 count = 0;
-  Scratch<StackId> todo{node}, seen;
+  PooledVector<StackId> todo{node}, seen;
   while (!todo.empty() && count < limit) {
     const StackId at = todo.back();
     todo.pop_back();
@@ -90,8 +90,8 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
 bool NewValues::scope_can_finish(StateId state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
-  Scratch<StateId> todo{state}, reached{state};
-  Map64 before;  // by state: the one that it was reached from
+  PooledVector<StateId> todo{state}, reached{state};
+  FlatMap before;  // by state: the one that it was reached from
   before.insert(state, state);
   std::size_t count = 0, oldest = 0;
   StateId end = DEAD;  // a state from which the scope can finish
@@ -174,8 +174,8 @@ bool NewValues::has_new_value(const StackEdge& edge) {
 // Whether something can follow blanks that cannot follow at once. In JSON nothing can: a state before blanks reads all that follows them.
 bool NewValues::needs_blanks(StateId state) {
   if (const u32* found = needs_blanks_.find(state)) return *found != 0;
-  Scratch<StateId> todo;
-  Map64 visited;
+  PooledVector<StateId> todo;
+  FlatMap visited;
   bool needed = false;
   auto look_at = [&](StateId at, bool behind) {
     dfa_.build(at);
@@ -238,8 +238,8 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     u32 byte;   // that the guards have not read yet, NONE for none
     bool key;   // the key of a member that may stand anywhere in its object is being read
   };
-  Scratch<Place> pending;
-  Map64 visited;
+  PooledVector<Place> pending;
+  FlatMap visited;
   std::size_t count = 0, oldest = 0;
   // If members may stand in any order, the search reads the rest of an object in one order, by rising numbers: every value has such a text.
   // So it reads no member before a required one, none after a later one that it has read itself, and none if too few would be left after

@@ -31,9 +31,9 @@ class NewValues {
   StackSet& stacks_;
   SeenSpellings& spellings_;
   Statistics& statistics_;
-  Map64 has_new_value_;      // by edge
-  Map64 scope_can_finish_;   // by state
-  Map64 needs_blanks_;       // by state
+  FlatMap has_new_value_;      // by edge
+  FlatMap scope_can_finish_;   // by state
+  FlatMap needs_blanks_;       // by state
   u32 nearest_text(StackId node);  // that the nearest guard waits for
   bool is_zero(u32 text) const;
   bool needs_blanks(StateId state);

@@ -6,7 +6,7 @@ namespace stackmask {
 
 double Regions::temperature(StackId configuration) {
   if (dfa_.nfa().temperatures.size() == 1) return -1;
-  Scratch<StackId> todo{configuration};
+  PooledVector<StackId> todo{configuration};
   while (!todo.empty()) {
     const StackId node = todo.back();
     if (temperatures_.find(node)) {
@@ -40,7 +40,7 @@ StackId Regions::without_regions(StackId node) {
   const std::span<const StackEdge> all(stacks_.edges(node), stacks_.edge_count(node));
   dfa_.work().spend(all.size());
   if (std::none_of(all.begin(), all.end(), is_region)) return node;
-  Scratch<StackEdge> others;
+  PooledVector<StackEdge> others;
   for (const StackEdge& edge : all)
     if (!is_region(edge)) others.push_back(edge);
   return others.empty() ? NO_STACK : stacks_.intern(others);
@@ -48,7 +48,7 @@ StackId Regions::without_regions(StackId node) {
 
 StackId Regions::behind(StackId top) {
   if (const u32* found = behind_.find(top)) return StackId(*found);
-  Scratch<StackId> todo{top};
+  PooledVector<StackId> todo{top};
   while (!todo.empty()) {
     const StackId node = todo.back();
     if (behind_.find(node)) {
@@ -89,9 +89,9 @@ StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<Sta
   if (crossed.empty()) return configuration;
   std::sort(crossed.begin(), crossed.end());
   crossed.erase(std::unique(crossed.begin(), crossed.end()), crossed.end());
-  Map64 done;
-  Scratch<StackId> todo{configuration};
-  Scratch<StackEdge> kept;
+  FlatMap done;
+  PooledVector<StackId> todo{configuration};
+  PooledVector<StackEdge> kept;
   while (!todo.empty()) {
     const StackId node = todo.back();
     if (done.find(node)) {  // several nodes waited for it

@@ -38,7 +38,7 @@ class Regions {
  private:
   RuleDfa& dfa_;
   StackSet& stacks_;
-  Map64 temperatures_, behind_;  // by node
+  FlatMap temperatures_, behind_;  // by node
   StackId without_regions(StackId node);
 };
 

@@ -40,9 +40,9 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
     known = counted_.begin() + static_cast<std::ptrdiff_t>(next_counted_++ % counted_.size());
     *known = {state, before, {}, {}, 0};
   }
-  Scratch<u32> added;
+  PooledVector<u32> added;
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
-  Scratch<std::pair<NodeId, u32>> spelled;
+  PooledVector<std::pair<NodeId, u32>> spelled;
   for (const u32 id : added) known->total += count_spellings(dfa_.values().value(id), before, state, &spelled);
   known->ids = ids;
   auto& list = known->counts;
@@ -71,8 +71,8 @@ u32 SeenSpellings::count_spellings(const std::string& value, const std::string& 
     NodeId slash, node;        // slash: the node of the backslash before a slash; NONE where the trie has no such node
     StateId state;
   };
-  Scratch<Place> places{{before.size(), 0, NONE, TokenTrie::ROOT, state}};
-  Scratch<NodeId> path;  // nodes of the spelling so far
+  PooledVector<Place> places{{before.size(), 0, NONE, TokenTrie::ROOT, state}};
+  PooledVector<NodeId> path;  // nodes of the spelling so far
   u32 total = 0;
   while (!places.empty()) {
     const Place at = places.back();

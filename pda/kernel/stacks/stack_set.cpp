@@ -20,7 +20,7 @@ StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
   guarded_.push_back(0);
   depth_.push_back(0);
   if (limited_) expires_at_.push_back(NONE);
-  Scratch<StackEdge> list{{BOTTOM, NO_STACK}};
+  PooledVector<StackEdge> list{{BOTTOM, NO_STACK}};
   intern(list);
 }
 
@@ -60,7 +60,7 @@ StackId StackSet::push(StateId state, StackId below) {
   if (dfa_.only_ends(state)) return below;
   const u64 key = static_cast<u64>(state) << 32 | below;
   if (const u32* found = pushes_.find(key)) return StackId(*found);
-  Scratch<StackEdge> single{{state, below}};
+  PooledVector<StackEdge> single{{state, below}};
   StackId node = intern(single);
   if (dfa_[state].flags & STATE_FINAL) node = unite(node, below);
   pushes_.insert(key, node);
@@ -71,7 +71,7 @@ StackId StackSet::region_node(RuleId rule, StackId below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_region_ |= limit;
   const u32 tokens = limit ? position_tokens_ : 0, bytes = limit ? position_bytes_ : 0;
-  Scratch<StackEdge> single{{dfa_.region(rule, tokens, bytes), below}};
+  PooledVector<StackEdge> single{{dfa_.region(rule, tokens, bytes), below}};
   StackId node = intern(single);
   auto bundle = [&](u32 number, u32 in_tokens, u32 in_bytes) {
     single.clear();
@@ -98,8 +98,8 @@ StackId StackSet::unite(StackId a, StackId b) {
   if (a == NO_STACK) return b;
   auto key_of = [](StackId x, StackId y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
   if (const u32* found = unions_.find(key_of(a, b))) return StackId(*found);
-  Scratch<std::pair<StackId, StackId>> todo{{a, b}};
-  Scratch<StackEdge> merged;
+  PooledVector<std::pair<StackId, StackId>> todo{{a, b}};
+  PooledVector<StackEdge> merged;
   while (!todo.empty()) {
     const auto [x, y] = todo.back();
     if (unions_.find(key_of(x, y))) {
@@ -150,7 +150,7 @@ StackId StackSet::advance(StackId node, u8 byte) {
   if (!(guarded_[node] & GUARD_BELOW)) return node;
   auto key_of = [byte](StackId x) { return static_cast<u64>(x) << 8 | byte; };
   if (const u32* found = advances_.find(key_of(node))) return StackId(*found);
-  Scratch<StackId> todo{node};
+  PooledVector<StackId> todo{node};
   while (!todo.empty()) {
     const StackId x = todo.back();
     if (advances_.find(key_of(x))) {
@@ -159,7 +159,7 @@ StackId StackSet::advance(StackId node, u8 byte) {
     }
     const std::size_t waiting = todo.size();
     dfa_.work().spend(2ull + edge_count(x));
-    Scratch<StackEdge> moved;
+    PooledVector<StackEdge> moved;
     for (u32 i = 0; i < edge_count(x); i++) {
       StackEdge edge = edges(x)[i];
       if (guarded_[edge.below] & GUARD_BELOW) {

@@ -68,8 +68,8 @@ class StackSet {
   // and interns nothing.
   template <class Visit>
   void each_edge(StackId from, Visit visit) const {
-    Scratch<StackId> todo{from};
-    Map64 looked_at;
+    PooledVector<StackId> todo{from};
+    FlatMap looked_at;
     while (!todo.empty()) {
       const StackId node = todo.back();
       todo.pop_back();
@@ -97,7 +97,7 @@ class StackSet {
   GrowingArray<u8> guarded_;
   GrowingArray<u32> depth_;
   GrowingArray<u32> expires_at_;  // where there are limits
-  Map64 unions_, pushes_, advances_;
+  FlatMap unions_, pushes_, advances_;
 };
 
 }  // namespace stackmask

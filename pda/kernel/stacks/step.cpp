@@ -34,10 +34,10 @@ Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& n
 // end at once: Regions::behind() knows what follows them. No guard follows a region, since no region lies in a SCOPE.
 void Steps::pop_ended(std::vector<StackEdge>& raw) {
   if (std::none_of(raw.begin(), raw.end(), [this](const StackEdge& edge) { return dfa_[edge.state].flags & STATE_FINAL; })) return;
-  Scratch<StackEdge> ending;
+  PooledVector<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
   EdgeSet popped_to(raw);
-  Scratch<StackId> popped_nodes;  // states that differ by a count stand on the same nodes
+  PooledVector<StackId> popped_nodes;  // states that differ by a count stand on the same nodes
   ListIndex nodes_index;
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
@@ -74,7 +74,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
     RuleId rule;
     StackId below;
   };
-  Scratch<Pending> pending;
+  PooledVector<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
   auto expand = [&](const StackEdge edge) {
     dfa_.build(edge.state);
@@ -128,7 +128,7 @@ StackId Steps::step(StackId configuration, u8 byte) {
 }
 
 StackId Steps::compute_step(StackId configuration, u8 byte) {
-  Scratch<StackEdge> raw;
+  PooledVector<StackEdge> raw;
   dfa_.work().spend(20);
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
@@ -170,7 +170,7 @@ StackId Steps::drop_expired(StackId configuration, u32 tokens) {
   return left;
 }
 
-StackId Steps::step_token(StackId configuration, u32 token, u32 tokens) {
+StackId Steps::step_token(StackId configuration, TokenId token, u32 tokens) {
   static const std::string none;
   const std::string& text = token < trie_.text_count() ? trie_.text(token) : none;
   const bool by_text_alone = dfa_.nfa().token_sets.empty();
@@ -184,7 +184,7 @@ StackId Steps::step_token(StackId configuration, u32 token, u32 tokens) {
   const u64 key = static_cast<u64>(configuration) << 32 | token;
   if (!stacks_.limited())
     if (const u32* found = token_steps_.find(key)) return StackId(*found);
-  Scratch<StackEdge> raw;
+  PooledVector<StackEdge> raw;
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
     if (edge.state == BOTTOM) continue;

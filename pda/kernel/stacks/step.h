@@ -23,7 +23,7 @@ class Steps {
   StackId step(StackId configuration, u8 byte);  // NO_STACK if the byte is refused
   StackId step_bytes(StackId configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
   // A step by the token's id and by its text, after `tokens` tokens. Regions that have spanned their limit end if they may.
-  StackId step_token(StackId configuration, u32 token, u32 tokens);
+  StackId step_token(StackId configuration, TokenId token, u32 tokens);
   StackId step_last(StackId configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
   // The configuration for raw edges: ended states are popped, called rules entered, and states that read nothing themselves dropped.
   StackId close(std::vector<StackEdge>& raw);
@@ -39,7 +39,7 @@ class Steps {
   NewValues& new_values_;
   Regions& regions_;
   Statistics& statistics_;
-  Map64 steps_, token_steps_;
+  FlatMap steps_, token_steps_;
   u32 crossed_after_ = NONE;  // the current step lists the regions that it leaves and that have spanned their limit after so many tokens
   std::vector<StateId> crossed_regions_;
   struct Recording {

@@ -137,7 +137,7 @@ u32 PendingTexts::unescaped(u32 text, u8 byte) {
 
 // PERF: no text is read again byte by byte, since the guards of a value of 2,000 bytes hold two million bytes of texts.
 u32 PendingTexts::adopt(const PendingTexts& other, u32 text, std::vector<u32>& known) {
-  Scratch<u32> way;
+  PooledVector<u32> way;
   for (; text != EMPTY && known[text] == EMPTY; text = other.parents_[text].first) way.push_back(text);
   u32 at = known[text];
   for (; !way.empty(); way.pop_back()) {

@@ -31,7 +31,7 @@ class PendingTexts {
 
  private:
   enum Mode : u8 { OUTSIDE, INSIDE, BEHIND_BACKSLASH };  // of a JSON string
-  Map64 children_;  // by text << 8 | byte
+  FlatMap children_;  // by text << 8 | byte
   std::vector<std::pair<u32, u8>> parents_{{0, 0}};  // by text: the text before its last byte, and that byte
   std::vector<u8> modes_{OUTSIDE};
 

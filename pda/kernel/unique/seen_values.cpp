@@ -57,7 +57,7 @@ u32 SeenValues::with(u32 set, u32 value) {
   const u32 bits = (way[0] == NO_VALUES ? 0 : nodes_.at(way[0])[0]) | 1u << digit(value, 0);
   u32 made = node({&bits, 1}, static_cast<u32>(std::popcount(bits)));
   for (u32 level = 1; level <= LEVELS; level++) {
-    Scratch<u32> words{0};
+    PooledVector<u32> words{0};
     if (way[level] != NO_VALUES) words.assign(nodes_.at(way[level]), nodes_.at(way[level]) + nodes_.length(way[level]));
     const u32 place = digit(value, level), index = 1 + static_cast<u32>(std::popcount(words[0] & ((1u << place) - 1)));
     if (words[0] >> place & 1) words[index] = made;
@@ -69,7 +69,7 @@ u32 SeenValues::with(u32 set, u32 value) {
 }
 
 u32 SeenValues::build(std::span<const u32> values, u32 level) {
-  Scratch<u32> words{0};
+  PooledVector<u32> words{0};
   for (std::size_t i = 0; i < values.size();) {
     const u32 place = digit(values[i], level);
     words[0] |= 1u << place;
@@ -110,7 +110,7 @@ bool SeenValues::grown(u32 from, u32 to, u32 level, u32 prefix, std::vector<u32>
 u32 SeenValues::adopt(const SeenValues& other, u32 set, LastAdopted& last) {
   constexpr std::size_t FEW = 8;  // values that are added one by one
   if (set == NO_VALUES) return NO_VALUES;
-  Scratch<u32> added;
+  PooledVector<u32> added;
   u32 made = NO_VALUES;
   for (const Adopted& before : last) {
     added.clear();

@@ -57,7 +57,7 @@ class SeenValues {
   std::unordered_map<std::string, u32> ids_;
   std::vector<std::string> values_;
   std::size_t text_bytes_ = 0;
-  Map64 spellings_;           // by set
+  FlatMap spellings_;           // by set
 
   static u32 digit(u32 value, u32 level) { return value >> (level * DIGIT) & 31; }
   u32 child(u32 at, u32 place) const {

@@ -75,7 +75,7 @@ u64 next_list() {
 }
 
 std::size_t bytes_of(const NodeList& list) {
-  return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(NodeId) + list.tokens.capacity() * sizeof(i32);
+  return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(NodeId) + list.tokens.capacity() * sizeof(TokenId);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ u64 signature_inside(const AsciiSet& set) {
 AsciiSet ascii_inside(u64 inside) {
   AsciiSet set;
   for (u32 c = 0; c < CLASSES.count; c++)
-    if (inside >> c & 1) set.words[0] |= CLASSES.bytes[c].words[0], set.words[1] |= CLASSES.bytes[c].words[1];
+    if (inside >> c & 1) set.add(CLASSES.bytes[c]);
   return set;
 }
 
@@ -105,7 +105,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : 
   const TrieNode* nodes = trie.nodes();
   const u32 base = depth(), size = nodes[node].skip();
   std::vector<Path> paths(trie.max_token_bytes() + 1u);
-  std::vector<std::pair<u32, NodeId>> ends;  // (token, node)
+  std::vector<std::pair<TokenId, NodeId>> ends;  // (token, node)
   node_signatures_.assign(size, 0);
   node_chars_.assign(size, 0);
   std::vector<u16> chars(size, 0);  // including the character that the node lies in
@@ -121,7 +121,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : 
     node_signatures_[at - node] = path.ended();
     node_chars_[at - node] = path.chars;
     chars[at - node] = static_cast<u16>(path.chars + (path.pending ? 1 : 0));
-    for (i32 token = nodes[at].token; token >= 0; token = trie.next_duplicate(token)) ends.push_back({static_cast<u32>(token), at});
+    for (const TokenId token : trie.tokens_at(at)) ends.push_back({token, at});
   }
   std::sort(ends.begin(), ends.end());
   for (const auto& [token, at] : ends) {
@@ -143,7 +143,7 @@ std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) con
       mask->words = loop_mask(inside, NONE)->words;
       for (const u32 i : longest_first_) {
         if (chars_[i] <= chars) break;
-        mask->words[tokens_[i] >> 5] &= ~(1u << (tokens_[i] & 31));
+        clear_bit(mask->words.data(), tokens_[i]);
       }
     } else {
       mask->words.assign(trie_.words(), 0);
@@ -155,14 +155,14 @@ std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) con
   });
 }
 
-std::shared_ptr<const std::vector<i32>> ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
+std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
   high = std::min(high, longest_loop(inside));
   low = std::min(low, high + 1);
-  return memos_.get<std::shared_ptr<const std::vector<i32>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
-    auto found = std::make_shared<std::vector<i32>>();
+  return memos_.get<std::shared_ptr<const std::vector<TokenId>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
+    auto found = std::make_shared<std::vector<TokenId>>();
     for (std::size_t i = 0; i < tokens_.size(); i++)
-      if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(static_cast<i32>(tokens_[i]));
-    const std::size_t bytes = found->capacity() * sizeof(i32);
+      if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(tokens_[i]);
+    const std::size_t bytes = found->capacity() * sizeof(TokenId);
     return made_with(std::move(found), bytes);
   });
 }
@@ -170,7 +170,7 @@ std::shared_ptr<const std::vector<i32>> ClassIndex::loop_tokens(u64 inside, u32 
 std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars,
                                                                  const std::vector<std::pair<u32, u64>>& exits) const {
   const Key head(LOOP_MASK_WITH_EXITS, node_, inside, chars);
-  Scratch<u32> key;
+  PooledVector<u32> key;
   key.assign(std::begin(head.words), std::end(head.words));
   for (const auto& [exit, range] : exits) key.insert(key.end(), {exit, static_cast<u32>(range), static_cast<u32>(range >> 32)});
   return memos_.get<std::shared_ptr<const LoopMask>>(key, [&] {
@@ -180,7 +180,7 @@ std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32
     mask->words = loop_mask(inside, chars)->words;
     for (const auto& [exit, range] : exits) {
       const auto list = loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range));
-      for (const i32 token : list->tokens) mask->words[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+      for (const TokenId token : list->tokens) set_bit(mask->words.data(), token);
     }
     return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
@@ -200,7 +200,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit]) {
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
-      for (i32 token = trie_.nodes()[at.node].token; token >= 0; token = trie_.next_duplicate(token)) list->tokens.push_back(token);
+      for (const TokenId token : trie_.tokens_at(at.node)) list->tokens.push_back(token);
       (trie_.nodes()[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
       list->height = std::max<u32>(list->height, trie_.height(at.node));
     }

@@ -11,6 +11,7 @@
 #include "base.h"
 #include "ids.h"
 #include "vocabulary/memo.h"
+#include "vocabulary/token_bits.h"
 
 namespace stackmask {
 
@@ -37,6 +38,7 @@ struct AsciiSet {
       words[w] |= ~0ull >> (63 - (to - from)) << from;
     }
   }
+  void add(const AsciiSet& other) { words[0] |= other.words[0], words[1] |= other.words[1]; }
   bool meets(const AsciiSet& other) const { return (words[0] & other.words[0]) | (words[1] & other.words[1]); }
   bool holds(const AsciiSet& other) const { return !((other.words[0] & ~words[0]) | (other.words[1] & ~words[1])); }
 };
@@ -86,7 +88,7 @@ struct NodeList {
   u64 number;                  // unique among all lists
   std::vector<NodeId> nodes;
   std::vector<NodeId> leaves;  // nodes left out because they have no children
-  std::vector<i32> tokens;     // that end at all of them
+  std::vector<TokenId> tokens;     // that end at all of them
   u32 height = 0;              // the largest number of bytes below one of them
   mutable std::atomic<const NodeSet*> set = nullptr;  // the set of the nodes, made on first use
 };
@@ -109,7 +111,7 @@ struct LoopMask {
 };
 
 // Answers questions of class loops, for the root and all nodes with a large subtree.
-using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<i32>>,
+using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<TokenId>>,
                          std::shared_ptr<const std::vector<u16>>, std::shared_ptr<const Paths>, u32>;
 
 class TokenTrie;
@@ -125,7 +127,7 @@ class ClassIndex {
   // Tokens whose signature lies in `inside` and that have at most `chars` characters.
   std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
   // Tokens whose signature lies in `inside`, of `low` to `high` characters.
-  std::shared_ptr<const std::vector<i32>> loop_tokens(u64 inside, u32 low, u32 high) const;
+  std::shared_ptr<const std::vector<TokenId>> loop_tokens(u64 inside, u32 low, u32 high) const;
   // loop_mask, and the tokens that end with an exit after a path inside the loop: one of `exits`, after low << 32 | high characters.
   std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
   // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop.
@@ -146,7 +148,7 @@ class ClassIndex {
  private:
   const TokenTrie& trie_;
   NodeId node_;
-  std::vector<u32> tokens_;           // rising
+  std::vector<TokenId> tokens_;       // rising
   std::vector<u64> signatures_;       // by place in tokens_
   std::vector<u16> chars_;            // by place in tokens_; a token that ends inside a character counts it
   std::vector<u32> longest_first_;    // places in tokens_ by characters, falling

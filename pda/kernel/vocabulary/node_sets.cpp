@@ -17,11 +17,11 @@ const NodeSet* NodeSets::make(const NodeId* nodes, std::size_t count) const {
     (trie_.nodes()[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
     made->large = made->large || trie_.large(node);
     for (const NodeId at : trie_.children(node)) made->bytes[trie_.nodes()[at].byte() >> 6] |= 1ull << (trie_.nodes()[at].byte() & 63);
-    for (i32 token = trie_.nodes()[node].token; token >= 0; token = trie_.next_duplicate(token)) made->tokens.push_back(token);
+    for (const TokenId token : trie_.tokens_at(node)) made->tokens.push_back(token);
   }
   if (made->tokens.size() > trie_.thresholds().set_tokens) {
     made->mask.assign(trie_.words(), 0);
-    for (const i32 token : made->tokens) made->mask[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    for (const TokenId token : made->tokens) set_bit(made->mask.data(), token);
   }
   bytes_ += sizeof(NodeSet) + 64 + (count * 2 + made->tokens.size() + made->mask.size()) * 4;
   sets_.push_back(std::move(made));
@@ -37,7 +37,7 @@ const NodeSet* NodeSets::below(const NodeSet* set, u8 lo, u8 hi) const {
   const std::lock_guard lock(mutex_);
   const u64 key = static_cast<u64>(lo) << 8 | hi;
   if (const u32* found = set->steps.find(key)) return sets_[*found].get();
-  Scratch<NodeId> reached;
+  PooledVector<NodeId> reached;
   for (const NodeId node : set->nodes) {
     if (trie_.wide(node)) {
       for (u32 b = lo; b <= hi; b++)

@@ -23,7 +23,7 @@ class TokenTrie;
 struct NodeSet {
   std::vector<NodeId> nodes;  // rising; only those with children
   std::vector<NodeId> leaves;  // those without children
-  std::vector<i32> tokens;  // that end at any of these nodes
+  std::vector<TokenId> tokens;  // that end at any of these nodes
   bool large = false;  // some node has a large subtree
   std::vector<u32> mask;  // of the tokens, if they are many
   bool reads(u8 lo, u8 hi) const {  // some byte of the range leads to a child
@@ -38,7 +38,7 @@ struct NodeSet {
   friend class NodeSets;
   u32 number;
   u64 bytes[4] = {};
-  mutable Map64 steps;  // by the bytes read, lo << 8 | hi: the number of the set that they lead to
+  mutable FlatMap steps;  // by the bytes read, lo << 8 | hi: the number of the set that they lead to
   struct Run {
     AsciiSet bytes;
     u32 left;

@@ -28,12 +28,12 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   // Sort by the first eight bytes as a number, then by the rest: most comparisons never touch the text.
   struct Entry {
     u64 prefix;
-    u32 id;
+    TokenId token;
   };
   std::vector<Entry> order;
   order.reserve(tokens.size());
   texts_.resize(tokens.size());
-  next_duplicates_.assign(tokens.size(), -1);
+  next_duplicates_.assign(tokens.size(), NONE);
   for (u32 id = 0; id < tokens.size(); id++) {
     const auto& [data, length] = tokens[id];
     if (data == nullptr || length == 0) continue;
@@ -41,16 +41,16 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     texts_[id].assign(data, length);
     u64 prefix = 0;
     for (std::size_t i = 0; i < 8; i++) prefix = prefix << 8 | (i < length ? static_cast<u8>(data[i]) : 0);
-    order.push_back({prefix, id});
+    order.push_back({prefix, TokenId(id)});
     max_token_bytes_ = std::max(max_token_bytes_, static_cast<u32>(length));
   }
   std::sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
-    const int order_of = texts_[a.id].compare(texts_[b.id]);
-    return order_of ? order_of < 0 : a.id < b.id;
+    const int order_of = texts_[a.token].compare(texts_[b.token]);
+    return order_of ? order_of < 0 : a.token < b.token;
   });
 
-  nodes_.push_back({0, -1, ROOT, 0, 0});
+  nodes_.push_back({0, NONE, ROOT, 0, 0});
   std::vector<NodeId> path{ROOT};  // nodes from the root to the last one
   std::string previous;
   auto close = [&](std::size_t depth) {
@@ -60,13 +60,13 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
       path.pop_back();
     }
   };
-  i32 last = -1;
+  TokenId last = NONE;
   u32 entries = 0;
   for (const Entry& entry : order) {
     if ((++entries & 0xFFFF) == 0) host.check();
-    const std::string& text = texts_[entry.id];
-    if (last >= 0 && text == previous) {
-      next_duplicates_[last] = static_cast<i32>(entry.id);
+    const std::string& text = texts_[entry.token];
+    if (last != NONE && text == previous) {
+      next_duplicates_[last] = entry.token;
       duplicates_ = true;
     } else {
       std::size_t common = 0;
@@ -76,16 +76,16 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
         const u8 byte = static_cast<u8>(text[i]);
         const NodeId node(node_count());
         if (node >= (1u << 24)) throw BadGrammar("the vocabulary needs more than 16 million trie nodes");
-        nodes_.push_back({byte, -1, path.back(), static_cast<u16>(i + 1), 0});
+        nodes_.push_back({byte, NONE, path.back(), static_cast<u16>(i + 1), 0});
         path.push_back(node);
       }
-      nodes_[path.back()].token = static_cast<i32>(entry.id);
+      nodes_[path.back()].token = entry.token;
       const u8 zero = zero_exponents_of(text);
-      if (zero & 1) zero_exponents_.begun.push_back(static_cast<i32>(entry.id));
-      if (zero & 2) zero_exponents_.own.push_back(static_cast<i32>(entry.id));
+      if (zero & 1) zero_exponents_.begun.push_back(entry.token);
+      if (zero & 2) zero_exponents_.own.push_back(entry.token);
       previous = text;
     }
-    last = static_cast<i32>(entry.id);
+    last = entry.token;
   }
   close(0);
   nodes_[ROOT].skip_byte = static_cast<u32>(nodes_.size()) << 8;
@@ -136,9 +136,9 @@ const TokenTrie::Order& TokenTrie::order() const {
   auto made = std::make_unique<Order>();
   made->before.reserve(nodes_.size() + 1);
   made->place.assign(size_, 0);
-  for (const TrieNode& node : nodes_) {
+  for (const NodeId node : each_node()) {
     made->before.push_back(made->tokens);
-    for (i32 token = node.token; token >= 0; token = next_duplicate(token)) made->place[static_cast<u32>(token)] = made->tokens++;
+    for (const TokenId token : tokens_at(node)) made->place[token] = made->tokens++;
   }
   made->before.push_back(made->tokens);
   order_ = std::move(made);

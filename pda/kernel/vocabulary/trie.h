@@ -18,7 +18,7 @@ namespace stackmask {
 
 struct TrieNode {
   u32 skip_byte;  // subtree size << 8 | byte on the edge to this node
-  i32 token;      // first token that ends here, -1 for none; more follow in next_duplicate()
+  TokenId token;  // the first token that ends here, NONE for none; `tokens_at` has those with the same bytes too
   NodeId parent;
   u16 depth;
   u16 wide;       // 0, or one more than the index of its table of children
@@ -56,9 +56,23 @@ class TokenTrie {
   const Thresholds& thresholds() const { return thresholds_; }
   const TrieNode* nodes() const { return nodes_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
-  i32 next_duplicate(i32 token) const {  // the next token with the same bytes, -1 for none
-    return duplicates_ ? next_duplicates_[static_cast<std::size_t>(token)] : -1;
-  }
+  // Tokens with the same bytes, which end at one node.
+  struct Tokens {
+    struct Iterator {
+      const TokenTrie* trie;
+      TokenId token;
+      TokenId operator*() const { return token; }
+      void operator++() { token = trie->duplicates_ ? trie->next_duplicates_[token] : NONE; }
+      bool operator==(None) const { return token == NONE; }
+    };
+    const TokenTrie* trie;
+    TokenId first;
+    Iterator begin() const { return {trie, first}; }
+    None end() const { return NONE; }
+  };
+  Tokens tokens_at(NodeId node) const { return {this, nodes_[node].token}; }
+  Tokens same_tokens(TokenId first) const { return {this, first}; }  // from the first one that ends at its node
+  bool has_token(NodeId node) const { return nodes_[node].token != NONE; }
   EachId<NodeId> each_node() const { return {node_count()}; }
   EachId<NodeId> each_below(NodeId node) const { return {after(node), node + 1}; }  // depth first
   NodeId after(NodeId node) const { return NodeId(node + nodes_[node].skip()); }    // the first behind its subtree
@@ -68,7 +82,7 @@ class TokenTrie {
   // Tokens that spell an exponent after zeros only: of a number that began before them, and of a number of their own that is not at their
   // beginning. One token stands for all with the same bytes.
   struct ZeroExponents {
-    std::vector<i32> begun, own;
+    std::vector<TokenId> begun, own;
   };
   const ZeroExponents& zero_exponents() const { return zero_exponents_; }
 
@@ -78,9 +92,9 @@ class TokenTrie {
   NodeId child(NodeId node, u8 byte) const;
 
   // The bytes of a token below text_count(): ids without text have none.
-  const std::string& text(u32 token) const { return texts_[token]; }
+  const std::string& text(TokenId token) const { return texts_[token]; }
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
-  bool has_text(u32 token) const { return token < text_count() && !texts_[token].empty(); }
+  bool has_text(TokenId token) const { return token < text_count() && !texts_[token].empty(); }
 
   // The tokens in the order of the trie, depth first; made on first use.
   struct Order {
@@ -100,7 +114,7 @@ class TokenTrie {
   u32 size_ = 0, max_token_bytes_ = 0;
   Thresholds thresholds_;
   std::vector<TrieNode> nodes_;
-  std::vector<i32> next_duplicates_;
+  std::vector<TokenId> next_duplicates_;  // by token: the next one with the same bytes
   bool duplicates_ = false;
   std::vector<std::string> texts_;
   std::vector<u16> heights_;     // by node: bytes of the longest path below it

@@ -141,13 +141,13 @@ class FactFinder : Pass {
   void token_set(u32 node) {
     TokenSet set;
     set.negated = ex_.arg(node, 0) != 0;
-    for (std::size_t i = 1; i < ex_.count(node); i++) set.ids.push_back(operand(node, i));
+    for (std::size_t i = 1; i < ex_.count(node); i++) set.ids.emplace_back(operand(node, i));
     std::sort(set.ids.begin(), set.ids.end());
     if (set.negated) {
       set.bits.assign(trie_.words(), 0);
-      for (u32 id = 0; id < trie_.size(); id++)
-        if (in_negated(trie_, node, id)) set.bits[id >> 5] |= 1u << (id & 31);
-      for (const u32 id : set.ids) set.bits[id >> 5] &= ~(1u << (id & 31));
+      for (const TokenId token : EachId<TokenId>{trie_.size()})
+        if (in_negated(trie_, node, token)) set_bit(set.bits.data(), token);
+      for (const TokenId token : set.ids) clear_bit(set.bits.data(), token);
     }
     facts_.token_sets.push_back({node, static_cast<u32>(nfa_.token_sets.size())});
     nfa_.token_sets.push_back(std::move(set));

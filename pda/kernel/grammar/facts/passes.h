@@ -56,7 +56,7 @@ class Pass {
   }
 
   // A negated set holds tokens that have text, or all tokens.
-  bool in_negated(const TokenTrie& trie, u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie.has_text(id); }
+  bool in_negated(const TokenTrie& trie, u32 node, TokenId token) const { return ex_.arg(node, 0) == ANY_TOKEN || trie.has_text(token); }
 
   // Unescaped ASCII takes one state, for any ranges. Other characters take several bytes, or may be escaped.
   u64 size_of_characters(u32 node) const {

@@ -122,11 +122,11 @@ class Productive : StateSearch {
   bool some_token(u32 node) const {
     const std::size_t n = ex_.count(node);
     if (!ex_.arg(node, 0)) return n > 1;
-    std::vector<u32> ids;
-    for (std::size_t i = 1; i < n; i++) ids.push_back(operand(node, i));
+    std::vector<TokenId> ids;
+    for (std::size_t i = 1; i < n; i++) ids.emplace_back(operand(node, i));
     std::sort(ids.begin(), ids.end());
-    for (u32 id = 0; id < trie_.size(); id++)
-      if (in_negated(trie_, node, id) && !std::binary_search(ids.begin(), ids.end(), id)) return true;
+    for (const TokenId token : EachId<TokenId>{trie_.size()})
+      if (in_negated(trie_, node, token) && !std::binary_search(ids.begin(), ids.end(), token)) return true;
     return false;
   }
 

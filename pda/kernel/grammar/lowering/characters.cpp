@@ -50,7 +50,7 @@ void CharacterWriter::begin_reading(const Task& task, NfaStateId source, u32 roo
 }
 
 bool CharacterWriter::leaves_gap(u32 root, Targets targets) const {
-  Scratch<std::pair<u32, u32>> ranges;
+  PooledVector<std::pair<u32, u32>> ranges;
   for (u32 node = root; node < minterms_.end(root); node++) {
     if (minterms_.classes(node).size() == 1) continue;
     ranges.clear();

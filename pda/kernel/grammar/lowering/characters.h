@@ -55,7 +55,7 @@ class CharacterWriter final : private ExpressionWriter {
   Minterms minterms_;
   std::vector<Reading> readings_;
   std::vector<NfaStateId> targets_;
-  Map64 inside_;  // the state for a node: by the reading and the node, or by the target where only one may follow
+  FlatMap inside_;  // the state for a node: by the reading and the node, or by the target where only one may follow
 
   std::pair<u32, u32> may_count(NfaStateId state) const { return {nfa().states[state].least, nfa().states[state].most}; }
   u32 root(i32 encoding) { return minterms_.root(characters, encoding, nfa().work, out_.deadline()); }

@@ -6,7 +6,7 @@ namespace stackmask {
 
 void DfaWriter::dfa(const Task& task) {
   const u32 count = operand(task.node, 1);
-  Scratch<u32> least;
+  PooledVector<u32> least;
   automaton_lengths(ex_, task.node, least, nullptr);
   const bool all = std::find(least.begin(), least.end(), NONE) == least.end();
   const NfaStateId base(static_cast<u32>(nfa().states.size()));
@@ -58,7 +58,7 @@ void DfaWriter::counted_dfa(const Task& task) {
   h.exit = exit;
   Place& place = out_.place;
   place.body = id;  // of all states from here on
-  Scratch<NfaStateId> stands, reached;
+  PooledVector<NfaStateId> stands, reached;
   for (u32 i = 0; i < count; i++) {
     place.least = least[i], place.most = most[i];
     stands.push_back(out_.state());

@@ -101,7 +101,7 @@ bool RowWriter::ends_in_many_ways(const Task& task, u32 body) const {
 
 // Whether a node is or contains a call that stays one, within a few nodes.
 bool RowWriter::holds_call(const Task& task, u32 node) const {
-  Scratch<u32> work{node};
+  PooledVector<u32> work{node};
   for (std::size_t i = 0; i < work.size() && i < LOOKED_AT; i++) {
     const u32 at = work[i];
     const i32 op = ex_.nodes[at].op;

@@ -91,7 +91,7 @@ void WordWriter::alternatives_piece(const Task& task) {
   std::array<u32, 258> ends{};
   for (auto w = begin; w != end; ++w) ends[key(*w) + 1]++;
   for (std::size_t i = 1; i < ends.size(); i++) ends[i] += ends[i - 1];
-  Scratch<Word> sorted;
+  PooledVector<Word> sorted;
   sorted.assign(begin, end);
   for (const Word& each : sorted) words_[at.first + ends[key(each)]++] = each;
   for (u32 i = at.first; i < at.last;) {
@@ -138,7 +138,7 @@ void WordWriter::except_piece(const Task& task) {
   const i32 encoding = ex_.arg(task.node, 0);
   const Piece at = out_.piece(task.piece);
   auto word = [&](std::size_t i) { return ex_.literal(task.node, i + 1); };
-  Scratch<i32> others;
+  PooledVector<i32> others;
   u32 i = at.first;
   if (i < at.last && word(i).size() == at.depth) i++;
   else out_.epsilon(task.from, task.to);
