@@ -112,6 +112,7 @@ stackmask_status stackmask_vocabulary_new(const stackmask_bytes* tokens, size_t 
     constexpr std::size_t SHARED = 64 << 20;
     auto trie = std::make_shared<const TokenTrie>(texts, static_cast<u32>(size), SHARED, SHARED);
     std::vector<TokenId> stops;
+    stops.reserve(stop_count);
     for (std::size_t i = 0; i < stop_count; i++) stops.emplace_back(stop_ids[i]);
     *made = new stackmask_vocabulary{std::move(trie), std::move(stops), fingerprint ? fingerprint : ""};
   });
