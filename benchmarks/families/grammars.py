@@ -45,6 +45,14 @@ def hidden_left_recursion(size: int, random: Random) -> Case:
     return 'root ::= maybe root "a" | "a"\nmaybe ::= "" | "b"', word(random, size // 20, "b") + "a" * size
 
 
+@family("ebnf", *row(3, 2000))
+def levels_of_precedence(size: int, random: Random) -> Case:
+    """Expressions with n binary operators, each on a level of its own."""
+    levels = "".join(f'e{n} ::= e{n + 1} | e{n} "+{n} " e{n + 1}\n' for n in range(size))
+    text = "a" + "".join(f"+{random.randrange(size)} {letter}" for letter in word(random, 50))
+    return f'root ::= e0\n{levels}e{size} ::= [a-z]+ | "(" e0 ")"', text
+
+
 @family("ebnf", *row(30, 8000))
 def many_derivations(size: int, random: Random) -> Case:
     """`S ::= S S | S S S | a`, over a text of n letters."""
@@ -151,6 +159,16 @@ def overlapping_terminals(size: int, random: Random) -> Case:
     terminals = [f"T{number}: /[a-z0-{number % 10}]{{1,{number + 2}}}/" for number in range(size)]
     choice = " | ".join(f"T{number}" for number in range(size))
     return f"start: (({choice}) T0)+\n" + "\n".join(terminals) + "\n%ignore /[ ]+/", " ".join(words(random, 100, 8))
+
+
+@family("lark", *row(3, 100))
+def terminals_that_end_anywhere(size: int, random: Random) -> Case:
+    """So many terminals that begin with two letters of their own, and end behind 1 to n others."""
+    begins = words(random, size, 2)
+    terminals = [f"T{number}: /{begin}[a-z]{{1,{number + 1}}}/" for number, begin in enumerate(begins)]
+    items = "start: (" + " | ".join(f"T{number}" for number in range(size)) + ")+\n"
+    text = " ".join(begin + word(random, number + 1) for number, begin in enumerate(begins))
+    return items + "\n".join(terminals) + "\n%ignore /[ ]+/", text[:LONGEST_TEXT]
 
 
 @family("lark", *row(2, 200))

@@ -210,6 +210,15 @@ def dependent_keys(size: int, random: Random) -> Case:
     return schema, compact(dict.fromkeys(names[size // 2 :], 5))
 
 
+@family("both_orders", *row(2, 32))
+def one_of_several_sets_of_required_keys(size: int, random: Random) -> Case:
+    """An object of 20 keys and others that has all keys of exactly one of n sets."""
+    names = words(random, 20)
+    sets = [random.sample(names, 3) for _ in range(size)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "oneOf": [{"required": keys} for keys in sets]}
+    return schema, compact({**dict.fromkeys(sorted(sets[0], key=names.index), 5), "other": 1})
+
+
 @family("json_schema", *row(3, 100))
 def names_of_a_pattern(size: int, random: Random) -> Case:
     """Keys of a pattern, at most n, none of some others."""

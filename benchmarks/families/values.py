@@ -85,3 +85,10 @@ def words_excluded_by_not(size: int, random: Random) -> Case:
         "not": {"anyOf": [{"enum": excluded}, *({"pattern": f"^{t[:4]}x"} for t in excluded)]},
     }
     return schema, compact(" ".join(excluded[:50]))
+
+
+@family("json_schema", *row(2, 10))
+def multiples_of_one_of_some_squares(size: int, random: Random) -> Case:
+    """A multiple of the square of one of n primes, but of no other number."""
+    primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
+    return {"anyOf": [{"type": "integer", "multipleOf": prime**2} for prime in primes[:size]], "not": {"multipleOf": 97}}, "1016"

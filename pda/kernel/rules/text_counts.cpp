@@ -232,27 +232,31 @@ bool TextCounts::calls_endless(NfaStateId state) const {
 }
 
 // Looks at some states ahead of one in a large rule, and at no others, so that no others are made. Returns nothing if they do not suffice.
+// What is known of states ahead is not found again; and if there is no string ahead of one, there is none ahead of any that it leads to.
 std::optional<bool> TextCounts::look_for_unbounded_string(NfaStateId from) {
-  unbounded_.resize(nfa_.states.size(), 0);
-  if (unbounded_[from]) return unbounded_[from] == 1;
+  auto known = [&](NfaStateId state) -> u8& {
+    if (unbounded_.size() <= state) unbounded_.resize(nfa_.states.size(), 0);
+    return unbounded_[state];
+  };
+  if (known(from)) return known(from) == 1;
   std::unordered_set<u32> seen{from};
   std::vector<NfaStateId> work{from};
   for (std::size_t i = 0; i < work.size(); i++) {
     const NfaStateId state = work[i];
     dfa_.work().spend(10);
     nfa_.expand(state);
-    if (repeats_letters(state) || calls_endless(state)) {
-      unbounded_[from] = 1;
+    if (known(state) == 1 || repeats_letters(state) || calls_endless(state)) {
+      known(from) = 1;
       return true;
     }
     bool fits = true;
     each_next(state, [&](NfaStateId next) {
-      if (fits && seen.insert(next).second) work.push_back(next);
+      if (fits && known(next) != 2 && seen.insert(next).second) work.push_back(next);
       fits = work.size() < searched_states_;
     });
     if (!fits) return std::nullopt;
   }
-  unbounded_[from] = 2;
+  for (const NfaStateId state : work) known(state) = 2;
   return false;
 }
 
