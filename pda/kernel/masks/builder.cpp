@@ -83,7 +83,7 @@ void StateMaskBuilder::record_guarded(NodeId node, StateId state) {
   if (flags & STATE_LEAVES) hits.push_back({state, node});
   if (counts.scope_may_run_out(state)) {
     scarce.push_back({node, DEAD, 0});
-  } else if (!(flags & STATE_FINAL) && trie.has_token(node) && !counts.has_unbounded_strings(state)) {
+  } else if (!(flags & STATE_FINAL) && trie.nodes()[node].token != NONE && !counts.has_unbounded_strings(state)) {
     if (const u32 texts = counts.min_text_count(state); texts != UNBOUNDED) scarce.push_back({node, state, texts});
   }
 }

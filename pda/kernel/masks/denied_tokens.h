@@ -46,7 +46,7 @@ class DeniedTokens {
   };
   Waiting waiting(StackId configuration);
   void add(TokenId first, std::vector<TokenId>& denied) const {  // and all tokens with the same bytes
-    for (const TokenId token : trie_.same_tokens(first)) denied.push_back(token);
+    for (const TokenId token : TokenTrie::Tokens{&trie_, first}) denied.push_back(token);
   }
 };
 

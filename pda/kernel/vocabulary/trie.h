@@ -56,7 +56,7 @@ class TokenTrie {
   const Thresholds& thresholds() const { return thresholds_; }
   const TrieNode* nodes() const { return nodes_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
-  // Tokens with the same bytes, which end at one node.
+  // Tokens with the same bytes, which end at one node, from the first of them on.
   struct Tokens {
     struct Iterator {
       const TokenTrie* trie;
@@ -71,8 +71,6 @@ class TokenTrie {
     None end() const { return NONE; }
   };
   Tokens tokens_at(NodeId node) const { return {this, nodes_[node].token}; }
-  Tokens same_tokens(TokenId first) const { return {this, first}; }  // from the first one that ends at its node
-  bool has_token(NodeId node) const { return nodes_[node].token != NONE; }
   EachId<NodeId> each_node() const { return {node_count()}; }
   EachId<NodeId> each_below(NodeId node) const { return {after(node), node + 1}; }  // depth first
   NodeId after(NodeId node) const { return NodeId(node + nodes_[node].skip()); }    // the first behind its subtree
