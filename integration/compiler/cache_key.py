@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 from ...pda.exceptions import LimitError, SchemaError, caret, kind_of, shown
 from ...pda.limits import Limits
-from ...schema.dialect.serialiser import PROTOCOL, Serialiser, excess
+from ...schema.dialect.serialiser import PROTOCOL, Serialiser, surely_fits, too_large
 
 ANY_JSON: Final = "$$ANY$$"
 """The text that SGLang sends instead of a schema for any JSON."""
@@ -68,11 +68,8 @@ def is_plain(key: bytes) -> bool:
 
 
 def is_small(key: bytes, limits: Limits) -> bool:
-    """Whether the length of its key shows that a schema is within the limits on its size and nesting.
-
-    A value takes at least a sixth of its JSON text in a key, and each array or object at least a byte.
-    """
-    return is_plain(key) and len(key) <= min(limits.specification_bytes // 6, limits.nesting)
+    """Whether the length of its key shows that a schema is within the limits on its size and nesting."""
+    return is_plain(key) and surely_fits(len(key), limits)
 
 
 def schema_of_key(key: bytes) -> Any:
@@ -211,7 +208,7 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
 def check_size(size: int, limits: Limits) -> None:
     """Raise where a specification takes too many bytes."""
     if size > limits.specification_bytes:
-        raise excess(limits)
+        raise too_large(limits)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...pda.exceptions import LimitError
 from ...pda.limits import Limits
 from .keyword_values import pointer_token
-from .serialiser import Serialiser
+from .serialiser import TEXT_OF_A_BYTE, Serialiser, surely_fits, too_large
 
 
 def find(wanted: object, schema: object) -> str | None:
@@ -66,12 +66,14 @@ _MARSHALLED: Final = 2000
 
 def check_size(schema: Any, limits: Limits) -> None:
     """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON."""
-    if limits.nesting >= _MARSHALLED:
-        # PERF: to serialise a schema twice takes a fifth of the time of a walk. A value takes at least a sixth of its JSON text there.
-        with suppress(TypeError, ValueError, RecursionError, LimitError):
-            if 6 * len(Serialiser(limits).key(schema)) <= limits.specification_bytes:
-                marshal.dumps(schema, 2)  # ValueError where it is nested deeper; without the size known it might have no end
-                return
+    # PERF: to serialise a schema takes a tenth of the time of a walk.
+    with suppress(TypeError, ValueError, RecursionError, LimitError):
+        size = len(Serialiser(limits).key(schema))
+        if surely_fits(size, limits):
+            return
+        if TEXT_OF_A_BYTE * size <= limits.specification_bytes and limits.nesting >= _MARSHALLED:
+            marshal.dumps(schema, 2)  # ValueError where it is nested deeper; without the size known it might have no end
+            return
     size = 0
     level: list[object] = [schema]
     for _ in range(limits.nesting + 1):
@@ -86,11 +88,7 @@ def check_size(schema: Any, limits: Limits) -> None:
             else:
                 size += len(value) + 2 if isinstance(value, str) else len(repr(value))
         if size > limits.specification_bytes:
-            raise LimitError(
-                f"the schema takes more than {limits.specification_bytes} bytes",
-                limit="specification_bytes",
-                value=limits.specification_bytes,
-            )
+            raise too_large(limits, "schema")
         if not following:
             return
         level = following

@@ -16,6 +16,8 @@ from ...pda.limits import Limits
 
 PROTOCOL: Final = 4
 """Protocol 4 writes in frames, so that bytes are counted on the way."""
+TEXT_OF_A_BYTE: Final = 6
+"""The most bytes of compact JSON text that a value takes for each of its serialised ones: a control character is one here, six there."""
 
 
 class Serialiser(pickle.Pickler):
@@ -53,11 +55,16 @@ class _Sink:
         """Keep a chunk, unless it is too much."""
         self._left -= len(chunk)
         if self._left < 0:
-            raise excess(self._limits)
+            raise too_large(self._limits)
         self.chunks.append(chunk)
 
 
-def excess(limits: Limits) -> LimitError:
-    """The error for a specification that takes too many bytes."""
+def surely_fits(size: int, limits: Limits) -> bool:
+    """Whether so few serialised bytes show that a value is within the limits on size and nesting: an array or object takes one at least."""
+    return TEXT_OF_A_BYTE * size <= limits.specification_bytes and size <= limits.nesting
+
+
+def too_large(limits: Limits, what: str = "specification") -> LimitError:
+    """The error for a specification, or a schema, that takes too many bytes."""
     most = limits.specification_bytes
-    return LimitError(f"the specification takes more than {most} bytes", limit="specification_bytes", value=most)
+    return LimitError(f"the {what} takes more than {most} bytes", limit="specification_bytes", value=most)
