@@ -71,15 +71,15 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
         return [builder.literal(text) for text in number_text.spellings(low)]
     nodes: list[NodeId] = []
     states = min(budget.limits.states, number_text.STATES)
-    listed = [_is_listed(piece, term) for term in lattice]
-    for term, is_listed in zip(lattice, listed, strict=True):
-        if not is_listed:
+    listed = [_listed(piece, term) for term in lattice]
+    for term, members in zip(lattice, listed, strict=True):
+        if members is None:
             number_text.check_term(low, high, term, states)
-    for term, is_listed in zip(lattice, listed, strict=True):
+    for term, members in zip(lattice, listed, strict=True):
         before, written = len(builder.nodes), len(nodes)
-        if is_listed and count_members(start, end, term, _MOST_LITERALS + 1) <= _MOST_LITERALS:
+        if members is not None and members <= _MOST_LITERALS:
             nodes.extend(builder.literal(text) for value in list_members(start, end, term) for text in number_text.spellings(value))
-        elif is_listed:
+        elif members is not None:
             words = from_strings([str(value) for value in list_members(start, end, term)])
             nodes.append(builder.automaton(words.transitions, words.accepting, number_text.RAW))
         else:
@@ -95,10 +95,11 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
     return nodes
 
 
-def _is_listed(piece: Piece, term: Term) -> bool:
-    """Whether the members are few, or have a step so large that it has more remainders than they are."""
+def _listed(piece: Piece, term: Term) -> int | None:
+    """How many members there are, where these are few, or have a step so large that it has more remainders; else None."""
     start, end, _ = piece
     if end == ABOVE or term[0] <= 1 or term[0].denominator != 1:
-        return False
+        return None
     most = WORDS if term[0] >= number_text.STATES else _MOST_LITERALS
-    return count_members(start, end, term, most + 1) <= most
+    members = count_members(start, end, term, most + 1)
+    return members if members <= most else None
