@@ -19,6 +19,11 @@ def excess(error: LimitError, schema: object, keyword: str = "") -> LimitError:
     return error if isinstance(error, Excess) or error.located else Excess(error, schema, keyword)
 
 
+def too_many_states(what: str, most: int) -> LimitError:
+    """The error for an array or an object whose graph is too large."""
+    return LimitError(f"one {what} needs a graph of more than {most} states", limit="states", value=most)
+
+
 class Malformed(SchemaError):  # noqa: N818 - the word for the schema; the caller sees a SchemaError
     """A keyword whose value the specification forbids; the place of `schema` is found once the error is on its way out."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from ...pda.budget import HALF, QUARTER, Budget
 from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
+from ..errors import too_many_states
 from ..sets.arrays import prune
 from ..sets.objects import Cases
 from ..sets.types import NEVER, Array, Conjunction, Count, Literal, Values, reduced
@@ -175,7 +176,7 @@ class ArrayWriter:
                     number = numbers[target] = len(numbers) + 1
                     todo.append(target)
                     if number > GRAPH_STATES:
-                        raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+                        raise too_many_states("array", GRAPH_STATES)
                 edges += (source, number, later if position else first)
         node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
         return b.scope(node) if distinct else node
@@ -198,7 +199,7 @@ class ArrayWriter:
             states = sum(comb(found, some) for some in range(min(found, room) + 1))
             self.budget.expect((_WORK_OF_A_STATE + (2 * found if part.high < 0 else 0)) * states)
             if states > GRAPH_STATES:
-                raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+                raise too_many_states("array", GRAPH_STATES)
 
     @staticmethod
     def check_counted(stages: list[list[Outcome]], counts: tuple[Count, ...]) -> None:
@@ -213,7 +214,7 @@ class ArrayWriter:
             return
         counted = sum(min(sum(tally[place] for place in alone) for _, tally, _ in outcomes) for outcomes in before)
         if len(alone) - counted >= GRAPH_STATES.bit_length():
-            raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+            raise too_many_states("array", GRAPH_STATES)
 
     def by_kinds(self, stages: list[list[Outcome]], low: int) -> tuple[list[list[Outcome]], list[int]]:
         """Outcomes cut so that each is of one kind of values, and how many values of each kind there are.

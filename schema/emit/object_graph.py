@@ -12,8 +12,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
+from ..errors import too_many_states
 from ..sets.keys import in_class
 from ..sets.objects import Cases, Oracle, member
 from ..sets.types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, high_bound
@@ -215,7 +215,7 @@ class OrderedGraph:
             states += max(0, min(position, self.cap - 1) - before + 1) + max(0, min(position + 1, self.cap) - before)
             before = min(before + current.required, self.cap)
         if states > GRAPH_STATES and all(self.pair(m.key, m.value) != self.f.never for m in self.declared):
-            raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+            raise too_many_states("object", GRAPH_STATES)
 
     def number(self, state: State) -> int:
         """The graph's number of a state; 0 is the start and 1 the end."""
@@ -226,7 +226,7 @@ class OrderedGraph:
             behind, position, _, alive, _ = state
             self.pending += self.least(behind, position, alive)
             if found > GRAPH_STATES:
-                raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+                raise too_many_states("object", GRAPH_STATES)
         return found
 
     def least(self, behind: bool, position: int, alive: Open) -> int:
