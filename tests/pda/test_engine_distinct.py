@@ -833,3 +833,20 @@ def test_values_that_run_out_far_ahead(engine: Engine, count: int) -> None:
     assert accepts(start, b"1," + b"y" * count + b"2")
     assert not accepts(start, b"1," + b"y" * count + b"1")
     assert accepts(start, b"1," + b"z" * count + b".")
+
+
+@pytest.mark.parametrize("words", [("é" * 8 + "1", "é" * 8 + "2"), ("é" * 8 + "1", "é" * 8 + "2", "1", "")])
+def test_texts_of_a_called_rule_are_counted(engine: Engine, words: tuple[str, ...]) -> None:
+    """All strings that begin alike are seen, though the rule that begins them reads none: they go on in a rule that it calls twice."""
+    ending = "|".join(words)
+    items = {"type": "string", "pattern": f"^.(?:{ending})(?:x(?:{ending})x)?$"}
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")[0]
+    rests = [*words, *(f"{one}x{other}x" for one, other in product(words, words))]
+    text = "[" + "".join(f'"a{rest}",' for rest in rests) + '"'
+    tokens = [text.encode(), b"a", b"b", b"a\xc3", "bé".encode(), b"x", b"1", b'"']
+    start = matcher(engine, grammar, [*tokens, None], [len(tokens)])
+    assert start.accept_token(0)
+    allowed = start.allowed_tokens()
+    assert allowed == [token for token in range(len(tokens)) if start.fork().accept_token(token)]
+    assert {2, 4} <= set(allowed)
+    assert not {1, 3} & set(allowed)

@@ -105,7 +105,8 @@ class MaskComposer {
   bool begins_value_ = false;  // a token enters a value that must differ
   PooledVector<NodeId> unverified_, refuted_;  // trie nodes, see denied_tokens.h
   PooledVector<NodeId> left_;  // nodes at which the state of a sole stack is left
-  PooledVector<std::pair<NodeId, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
+  // (node, spellings of seen values on the way) for spelled_below_, and of these the ones that the state of a sole stack itself reads
+  PooledVector<std::pair<NodeId, u32>> spelled_, spelled_alone_;
   PooledVector<u32> bits_;
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false;
@@ -252,7 +253,7 @@ class MaskComposer {
       if (mask.dense || !mask.tokens.empty()) used_.push_back(id);
       const auto nested = state_masks_.nested(mask.nested);
       open_.insert(open_.end(), nested.begin(), nested.end());
-      if (watched && (below || few_left) && !mask.scarce.empty()) take_scarce(mask, at, sole, v == 1);
+      if (watched && (below || few_left) && !mask.scarce.empty()) take_scarce(mask, at, sole);
       for (u32 i = mask.moves.begin; i < mask.moves.end; i++) {
         StackMove move = state_masks_.move(i);
         move.nodes = narrowed(move.nodes);
@@ -262,20 +263,21 @@ class MaskComposer {
     if (sole && !refuted_.empty()) denied_.split_refuted(at.state, left_, refuted_, unverified_);
   }
 
-  // Nodes at which few texts remain: refuted if all of them were seen.
-  void take_scarce(const StateMask& mask, const Visit& at, bool sole, bool anew) {
-    if (spelled_below_ != at.below || anew) {
+  // Nodes at which few texts remain: refuted if all of them were seen. Fewer spellings of seen values than texts leave a new one, if all
+  // are counted: those that only the state itself reads, without the rules that it calls, serve where it calls none.
+  void take_scarce(const StateMask& mask, const Visit& at, bool sole) {
+    if (spelled_below_ != at.below) {
       spelled_below_ = at.below;
-      spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, sole ? at.state : DEAD, &spelled_);
+      spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &spelled_);
     }
+    bool counted_alone = false;
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
-        // Refuted if as many seen values begin like this as there are ways to continue.
-        const auto found = std::lower_bound(spelled_.begin(), spelled_.end(), std::pair<NodeId, u32>{scarce.node, 0});
-        if (found == spelled_.end() || found->first != scarce.node || found->second < scarce.texts) continue;
+        if (count_at(scarce.node, spelled_) < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
-          if (texts == found->second) refuted_.push_back(scarce.node);
+          if (!std::exchange(counted_alone, true)) spellings_.seen_texts(at.below, at.state, &spelled_alone_);
+          if (count_at(scarce.node, spelled_alone_) == texts) refuted_.push_back(scarce.node);
           continue;
         }
       } else if (counts_.surely_more(scarce.texts, all_values_, scarce.state)) {
@@ -283,6 +285,11 @@ class MaskComposer {
       }
       unverified_.push_back(scarce.node);
     }
+  }
+
+  static u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
+    const auto found = std::lower_bound(spelled.begin(), spelled.end(), std::pair<NodeId, u32>{node, 0});
+    return found == spelled.end() || found->first != node ? 0 : found->second;
   }
 
   void take_move(const StackMove& move, const Visit& at, bool sole) {
