@@ -15,6 +15,11 @@ namespace stackmask {
 
 namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
+
+u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
+  const auto found = std::lower_bound(spelled.begin(), spelled.end(), std::pair<NodeId, u32>{node, 0});
+  return found == spelled.end() || found->first != node ? 0 : found->second;
+}
 }  // namespace
 
 class MaskComposer {
@@ -285,11 +290,6 @@ class MaskComposer {
       }
       unverified_.push_back(scarce.node);
     }
-  }
-
-  static u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
-    const auto found = std::lower_bound(spelled.begin(), spelled.end(), std::pair<NodeId, u32>{node, 0});
-    return found == spelled.end() || found->first != node ? 0 : found->second;
   }
 
   void take_move(const StackMove& move, const Visit& at, bool sole) {
