@@ -23,6 +23,8 @@ ALGEBRA: Final = 512
 RESOURCE: Final = 1024
 """Changes the base against which references resolve."""
 UNKNOWN: Final = 2048
+ASIDE: Final = 4096
+"""Holds subschemas that are compiled only where others refer to them, or has no effect without another keyword."""
 LOCAL: Final = STRING | NUMBER | ARRAY | OBJECT
 """Speaks of values of one type."""
 BEYOND_LOCAL: Final = VALUES | REFERENCE | ANY_OF | ONE_OF | ALGEBRA | RESOURCE
@@ -40,7 +42,7 @@ _DRAFT4: Final[Mapping[str, int]] = {
     "pattern": STRING,
     "format": STRING,
     "items": ARRAY,
-    "additionalItems": ARRAY,
+    "additionalItems": ARRAY | ASIDE,
     "minItems": ARRAY,
     "maxItems": ARRAY,
     "uniqueItems": ARRAY,
@@ -60,7 +62,7 @@ _DRAFT4: Final[Mapping[str, int]] = {
     "title": 0,
     "description": 0,
     "default": 0,
-    "definitions": 0,
+    "definitions": ASIDE,
     "$schema": 0,
     "$comment": 0,
 }
@@ -73,27 +75,27 @@ _DRAFT6: Final[dict[str, int]] = {k: v for k, v in _DRAFT4.items() if k != "id"}
 }
 _DRAFT7: Final[dict[str, int]] = _DRAFT6 | {
     "if": ALGEBRA,
-    "then": 0,
-    "else": 0,
+    "then": ASIDE,
+    "else": ASIDE,
     "readOnly": 0,
     "writeOnly": 0,
     "contentMediaType": 0,
     "contentEncoding": 0,
 }
 _DRAFT2019: Final[Mapping[str, int]] = {k: v for k, v in _DRAFT7.items() if k != "dependencies"} | {
-    "minContains": 0,
-    "maxContains": 0,
+    "minContains": ASIDE,
+    "maxContains": ASIDE,
     "dependentRequired": OBJECT | ALGEBRA,
     "dependentSchemas": OBJECT | ALGEBRA,
     "unevaluatedItems": ARRAY | ALGEBRA,
     "unevaluatedProperties": OBJECT | ALGEBRA,
-    "$defs": 0,
+    "$defs": ASIDE,
     "$anchor": 0,
     "$recursiveAnchor": 0,
     "$recursiveRef": REFERENCE,
     "$vocabulary": 0,
     "deprecated": 0,
-    "contentSchema": 0,
+    "contentSchema": ASIDE,
 }
 _DRAFT2020: Final[Mapping[str, int]] = {
     k: v for k, v in _DRAFT2019.items() if k not in ("additionalItems", "$recursiveRef", "$recursiveAnchor")

@@ -103,16 +103,25 @@ class Report:
 
     __slots__ = ("_approximated", "_entries", "_formats", "_make", "_messages", "_registry", "_repeats", "_warnings")
 
-    def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = (), repeats: bool = False) -> None:
-        """`repeats`: whether keys that are left free may come twice, which is an entry then."""
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        formats: bool = True,
+        approximated: tuple[Entry, ...] = (),
+        repeats: bool = False,
+        silent: bool = False,
+    ) -> None:
+        """`repeats`: whether keys that are left free may come twice, which is an entry then; `silent`: there is no note but of these."""
         self._registry: Registry | None = registry
         self._make: Callable[[], tuple[Entry, ...]] | None = None
         self._formats = formats
         self._approximated = approximated
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
-        self._warnings: tuple[Entry, ...] | None = None
-        self._messages: tuple[str, ...] | None = None
+        is_silent = silent and not approximated
+        self._warnings: tuple[Entry, ...] | None = () if is_silent else None
+        self._messages: tuple[str, ...] | None = () if is_silent else None
 
     @classmethod
     def of(cls, entries: tuple[Entry, ...]) -> Report:

@@ -180,6 +180,8 @@ std::shared_ptr<Expressions> read_expressions(nb::handle grammar, const std::sha
   const std::size_t known = ex.nodes.size();
   ex.nodes.reserve(nodes.size());
   ex.ints.reserve(ex.ints.size() + (nodes.size() - known) * 4);
+  if (known == 0) ex.literals.reserve(nodes.size() / 4, nodes.size() * 2);
+  if (named == 0) ex.names.reserve(names.size(), names.size() * 8);
   for (std::size_t i = known; i < nodes.size(); i++) read_node(ex, NB_TUPLE_GET_ITEM(nodes.ptr(), static_cast<Py_ssize_t>(i)));
   for (std::size_t i = named; i < names.size(); i++) {
     PyObject* name = NB_TUPLE_GET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i));

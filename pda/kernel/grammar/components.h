@@ -11,7 +11,7 @@ namespace stackmask {
 
 class Components {
  public:
-  explicit Components(std::size_t vertices) : index_(vertices, 0), low_(vertices, 0), emitted_(vertices, 0) {}
+  explicit Components(std::size_t vertices) { index_.assign(vertices, 0), low_.assign(vertices, 0), emitted_.assign(vertices, 0); }
   bool reached(u32 vertex) const { return index_[vertex] != 0; }
 
   // The components of what `root` reaches and was not reached before. `count(v)` is the number of edges of a vertex, `child(v, i)` where
@@ -58,10 +58,10 @@ class Components {
     u32 vertex;
     std::size_t at, count;
   };
-  std::vector<u32> index_, low_;  // by vertex: when it was reached, from 1 on, and the earliest that it leads back to
-  std::vector<u8> emitted_;
-  std::vector<u32> stack_, component_;
-  std::vector<Visit> visits_;
+  PooledVector<u32> index_, low_;  // by vertex: when it was reached, from 1 on, and the earliest that it leads back to
+  PooledVector<u8> emitted_;
+  PooledVector<u32> stack_, component_;
+  PooledVector<Visit> visits_;
   u32 last_ = 0;
 };
 

@@ -47,6 +47,7 @@ class Texts {
     const std::size_t begin = i ? ends_[i - 1] : 0;
     return {bytes_.data() + begin, ends_[i] - begin};
   }
+  void reserve(std::size_t texts, std::size_t bytes) { ends_.reserve(texts), bytes_.reserve(bytes); }
   std::size_t size() const { return ends_.size(); }
   std::size_t bytes() const { return bytes_.capacity() + ends_.capacity() * sizeof(std::size_t); }
   void assign(const Texts& other, std::size_t count) {  // the first `count` of another

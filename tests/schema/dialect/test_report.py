@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from collections.abc import Iterator
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from support.schemas import Schemas
 
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
+from stackmask.pda.exceptions import StackmaskError
 from stackmask.pda.grammar import Grammar
+from stackmask.schema.dialect import report as report_module
 from stackmask.schema.dialect.references import Registry
 from stackmask.schema.dialect.report import ALLOWED, ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, KNOWN, REPEATED_KEYS, Entry, Report
 from stackmask.schema.json_schema import json_schema_grammar
@@ -207,6 +211,111 @@ OBJECTS = [
     {"$ref": "#/$defs/free", "$defs": {"free": FREE}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/free", "definitions": {"free": FREE}},
 ]
+
+
+MISSPELT = {"minimun": 1}
+DOUBTFUL_PLACES: tuple[Any, ...] = (
+    {"type": "null", **MISSPELT},
+    {"type": "object", "properties": {"a": MISSPELT}},
+    {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": MISSPELT},
+    {"properties": {"a": {"items": MISSPELT}}},
+    {"type": "array", "items": MISSPELT},
+    {"type": "array", "prefixItems": [{}, MISSPELT]},
+    {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2], **MISSPELT}},
+    {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "boolean", **MISSPELT}},
+    {"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"type": "boolean", **MISSPELT}]},
+    {"type": "string", "properties": {"a": MISSPELT}},
+    {"type": "object", "items": MISSPELT},
+    {"type": "array", "properties": {"a": MISSPELT}},
+    {"type": "object", "properties": {"b": {}}, "items": MISSPELT},
+    {"type": "array", "minItems": 1, "properties": {"a": MISSPELT}},
+    {"type": "string", "minLength": 1, "items": MISSPELT},
+    {"type": ["string", "null"], "minLength": 1, "items": MISSPELT},
+    {"type": ["string", "array"], "properties": {"a": MISSPELT}},
+    {"type": "string", "format": "nonsense"},
+    {"format": "nonsense"},
+    {"type": "integer", "format": "nonsense"},
+    {"type": "integer", "minimum": 1, "format": "nonsense"},
+    {"type": ["string", "null"], "format": "nonsense"},
+    {"type": "object", "format": "nonsense"},
+    {"enum": [1], "items": MISSPELT},
+    {"$defs": {"a": MISSPELT}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": MISSPELT}, "type": "object"},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "items": {}, "additionalItems": MISSPELT},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "definitions": {"a": {}}, "type": "object"},
+    {"$schema": "https://example.com/none"},
+    {"then": {}},
+    {"type": "array", "maxContains": 1},
+    {"contentSchema": MISSPELT},
+    {"anyOf": [{"type": "object", "properties": {"a": MISSPELT}}, {"type": "null"}]},
+    {"anyOf": [{"type": "null"}, {"const": 1}], "$defs": {"a": MISSPELT}},
+    {"type": "object", "anyOf": [{"properties": {"a": MISSPELT}}, {"required": ["a"]}]},
+    {"type": "object", "anyOf": [{"items": MISSPELT}, {"required": ["a"]}]},
+    {"oneOf": [{"type": "null"}, {"type": "array", "items": MISSPELT}]},
+    {"allOf": [MISSPELT]},
+    {"allOf": [{"items": MISSPELT}, {"type": "array"}]},
+    {"not": {"items": MISSPELT}},
+    {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"b": MISSPELT}}}},
+    {"$id": "https://example.com/a", "properties": {"a": {"$id": "b", "items": MISSPELT}}},
+    {"properties": {"a": {"$id": "b", "$schema": "http://json-schema.org/draft-06/schema#", "items": {"prefixItems": [{}]}}}},
+    {"patternProperties": {"a": MISSPELT}},
+)
+
+
+@pytest.mark.parametrize("schema", DOUBTFUL_PLACES, ids=json.dumps)
+def test_a_note_is_found_wherever_it_stands(schema: Any) -> None:
+    """A compilation may say that there are no notes only where the search for them would find none."""
+    expected = Report(Registry(schema)).messages
+    assert expected
+    assert json_schema_grammar(schema)[1].messages == expected
+    report = json_schema_grammar(schema, format="annotate")[1]
+    assert report.messages == Report(Registry(schema), formats=False).messages
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_notes_in_random_places(block: int) -> None:
+    """The same, for a misspelt keyword in each subschema of random schemas, also deep ones, and for the schemas without it."""
+    for seed in range(block * 60, block * 60 + 60):
+        schema = Schemas(seed).root()
+        for _ in range((seed % 3 == 0) * 40):
+            schema = {"type": "array", "items": schema} if seed % 2 else {"properties": {"a": schema}}
+        spots = list(mappings(schema))
+        for spot in [None, *spots]:
+            if spot is not None:
+                spot["minimun"] = {}
+            try:
+                report = json_schema_grammar(schema)[1]
+            except StackmaskError:
+                pass
+            else:
+                assert report.messages == Report(Registry(schema)).messages
+                assert report.warnings == tuple(entry for entry in report.entries if entry.is_warning)
+            if spot is not None:
+                del spot["minimun"]
+
+
+def mappings(value: Any) -> Iterator[dict[str, Any]]:
+    """Every JSON object in a value."""
+    if isinstance(value, dict):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from mappings(part)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"type": "object", "properties": {"a": {"type": "string", "format": "date"}, "b": {"type": "array", "items": {"type": "number"}}}},
+        {"anyOf": [{"type": "null"}, {"type": "object", "additionalProperties": {"enum": [1, "a"]}}], "title": "t"},
+        {"$id": "https://example.com/a", "type": ["integer", "null"], "minimum": 0},
+    ],
+    ids=json.dumps,
+)
+def test_most_schemas_are_not_searched_for_notes(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their compilation has seen every keyword of every subschema."""
+    monkeypatch.setattr(report_module, "_notes", None)
+    assert json_schema_grammar(schema)[1].messages == ()
 
 
 @pytest.mark.parametrize("property_order", ["schema", "any"])

@@ -32,8 +32,8 @@ class FactFinder : Pass {
   Deadline& deadline_;
   Survey& survey_;
   const Thresholds& thresholds_;
-  std::vector<u8> calls_;     // by vertex: the number of its callers, saturated at 2
-  std::vector<u8> distinct_;  // by node: has a DISTINCT inside whose scope is outside, and so must stay in its rule
+  PooledVector<u8> calls_;     // by vertex: the number of its callers, saturated at 2
+  PooledVector<u8> distinct_;  // by node: has a DISTINCT inside whose scope is outside, and so must stay in its rule
 
   u64 least_of(u32 node) const {
     const std::size_t n = ex_.count(node);
@@ -61,7 +61,8 @@ class FactFinder : Pass {
     facts_.size.resize(nodes_);
     facts_.least.resize(nodes_);
     distinct_.assign(nodes_, 0);
-    std::vector<u8> held(nodes_, 0);  // has a node inside that counts and has a DISTINCT inside
+    PooledVector<u8> held;  // has a node inside that counts and has a DISTINCT inside
+    held.assign(nodes_, 0);
     for (u32 node = 0; node < nodes_; node++) {
       if (!facts_.is(node, REACHED)) {
         facts_.size[node] = 1, facts_.least[node] = 0;
@@ -84,7 +85,8 @@ class FactFinder : Pass {
   void share() {
     const u32 vertices = static_cast<u32>(facts_.flags.size());
     calls_.assign(vertices, 0);
-    std::vector<u8> references(nodes_, 0), places(nodes_, 0), wholes(nodes_, 0);  // saturated at 2; wholes: as the body of a rule
+    PooledVector<u8> references, places, wholes;  // saturated at 2; wholes: as the body of a rule
+    references.assign(nodes_, 0), places.assign(nodes_, 0), wholes.assign(nodes_, 0);
     auto add = [](u8& count, u8 more) { count = static_cast<u8>(std::min(2, count + more)); };
     bool guards = false;
     for (u32 r = 0; r < ex_.rules.size(); r++)

@@ -16,8 +16,8 @@ namespace stackmask {
 // Results of one pass for the next.
 struct Survey {
   Facts facts;
-  std::vector<u32> order;     // the reached vertices: those that a vertex refers to come before it, except in cycles
-  std::vector<u8> recursive;  // by vertex
+  PooledVector<u32> order;     // the reached vertices: those that a vertex refers to come before it, except in cycles
+  PooledVector<u8> recursive;  // by vertex
 };
 
 // A view of the vertices, and the facts so far.
@@ -106,8 +106,8 @@ class Pass {
 class StateSearch : protected Pass {
  protected:
   using Pass::Pass;
-  std::vector<u8> reached_;
-  std::vector<u32> begin_, next_, work_;
+  PooledVector<u8> reached_;
+  PooledVector<u32> begin_, next_, work_;
 
   // Finds the states of a GRAPH that labels with this flag lead to; true if the last state is one.
   bool leads(u32 node, u8 flag);

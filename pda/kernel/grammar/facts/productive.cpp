@@ -19,7 +19,7 @@ class Productive : StateSearch {
     flags.resize(nodes_ + ex_.rules.size());
     const u32 first = static_cast<u32>(ex_.generates.size());
     std::copy(ex_.generates.begin(), ex_.generates.end(), flags.begin());
-    std::vector<u32> calls;
+    PooledVector<u32> calls;
     for (u32 node = first; node < nodes_; node++) {
       deadline_.check();
       if (op(node) == OP_CALL) calls.push_back(node);
@@ -27,7 +27,7 @@ class Productive : StateSearch {
     }
     auto stale = [&](u32 call) { return flags[call] != flags[body(operand(call))]; };
     bool done = std::none_of(calls.begin(), calls.end(), stale);
-    std::vector<u8> changed;
+    PooledVector<u8> changed;
     for (int round = 1; round < ROUNDS && !done; round++) {
       changed.assign(nodes_, 0);
       for (u32 node = calls.front(); node < nodes_; node++) {

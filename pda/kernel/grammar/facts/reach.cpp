@@ -41,34 +41,35 @@ class Reach : StateSearch {
     for (const u32 v : members) recursive_[v] = 1;  // 2: begun, 3: done
     struct Visit {
       u32 vertex;
-      std::size_t at;
-      std::vector<u32> left;
+      std::size_t at, first;  // into `left`: the next vertex and the first one, which is where those of the visit before end
     };
-    std::vector<Visit> visits;
+    PooledVector<Visit> visits;
+    PooledVector<u32> left;
+    auto begin = [&](u32 vertex) {
+      recursive_[vertex] = 2;
+      visits.push_back({vertex, left.size(), left.size()});
+      add_left_children(vertex, left);
+    };
     for (const u32 start : members) {
-      if (recursive_[start] != 1) continue;
-      recursive_[start] = 2;
-      visits.push_back({start, 0, left_children(start)});
+      if (recursive_[start] == 1) begin(start);
       while (!visits.empty()) {
         deadline_.check();
         Visit& visit = visits.back();
-        if (visit.at == visit.left.size()) {
+        if (visit.at == left.size()) {
           recursive_[visit.vertex] = 3;
           order_.push_back(visit.vertex);
+          left.resize(visit.first);
           visits.pop_back();
           continue;
         }
-        const u32 w = visit.left[visit.at++];
+        const u32 w = left[visit.at++];
         if (recursive_[w] == 2) facts_.left_recursive = true;
-        if (recursive_[w] != 1) continue;
-        recursive_[w] = 2;
-        visits.push_back({w, 0, left_children(w)});
+        if (recursive_[w] == 1) begin(w);
       }
     }
   }
 
-  std::vector<u32> left_children(u32 vertex) {
-    std::vector<u32> left;
+  void add_left_children(u32 vertex, std::vector<u32>& left) {
     auto add = [&](u32 c) {
       if (c != NONE && facts_.is(c, PRODUCTIVE)) left.push_back(c);
     };
@@ -89,7 +90,6 @@ class Reach : StateSearch {
     } else {
       each_child(vertex, add);
     }
-    return left;
   }
 };
 
