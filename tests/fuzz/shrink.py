@@ -5,6 +5,7 @@ A change is kept if the case still fails the same check, so a shrunk case can ha
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from fuzz.case import Case, Operation
 from fuzz.session import AbandonedError, DisagreementError, Session
 from stackmask.pda.grammar import AUTOMATON, EMPTY, LITERAL, REPEAT, TOKENS, Grammar
 
+MOST_SECONDS: Final = 5
+"""Of the processor, for one smaller case, which may take longer than the case that it comes from."""
 _PARTS: Final = ("_reference", "_operations", "_options", "_specification", "_tokens", "_token_texts", "_packed")
 
 
@@ -35,15 +38,27 @@ def shrink(case: Case, check: str, *, seconds: float, skipped: frozenset[str]) -
     end = time.monotonic() + seconds
 
     def fails(other: Case) -> bool:
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         found = failure(other, skipped) if time.monotonic() < end else None
+        signal.setitimer(signal.ITIMER_PROF, 0)
         return found is not None and found.check == check
 
+    handler = signal.signal(signal.SIGPROF, _abandon)
     before = None
-    while case != before and time.monotonic() < end:
-        before = case
-        for part in _PARTS:
-            case = globals()[part](case, fails)
+    try:
+        while case != before and time.monotonic() < end:
+            before = case
+            for part in _PARTS:
+                case = globals()[part](case, fails)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
     return case
+
+
+def _abandon(_number: int, _frame: object) -> None:
+    """Give up a smaller case."""
+    raise AbandonedError
 
 
 Fails = Callable[[Case], bool]

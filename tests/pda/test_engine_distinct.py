@@ -14,7 +14,7 @@ import pytest
 from support.engines import BYTES, STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
 from stackmask.pda.automata.dfa import from_strings
-from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.exceptions import GrammarError, UnsatisfiableError
 from stackmask.pda.grammar import JSON, RAW, UTF8, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa
 from stackmask.schema.json_schema import json_schema_grammar
@@ -850,3 +850,33 @@ def test_texts_of_a_called_rule_are_counted(engine: Engine, words: tuple[str, ..
     assert allowed == [token for token in range(len(tokens)) if start.fork().accept_token(token)]
     assert {2, 4} <= set(allowed)
     assert not {1, 3} & set(allowed)
+
+
+@pytest.mark.parametrize("first", ["rule", "rule of a rule", "value"])
+def test_a_value_that_a_rule_reads_elsewhere_as_nothing(engine: Engine, first: str) -> None:
+    """Where a rule is called plainly it may read nothing, and as a value, or as all that a value's rule reads, it may not."""
+    b = GrammarBuilder()
+    root, inner, outer = b.rule("root"), b.rule("inner"), b.rule("outer")
+    b.define(inner, b.optional(b.literal(b"a" * 100)))
+    b.define(outer, b.seq(b.call(inner), b.call(inner)))
+    value = b.scope(b.seq(b.literal(b"["), b.distinct(b.call(inner if first != "rule of a rule" else outer)), b.literal(b"]")))
+    parts = [b.call(inner), b.call(outer), value]
+    b.define(root, b.seq(*(parts[::-1] if first == "value" else parts)))
+    start = matcher(engine, b.build(root))
+    assert start.shortest_completion() == b"[" + b"a" * 100 + b"]"
+    assert accepts(start, b"[" + b"a" * 100 + b"]")
+    assert not accepts(start, b"[]")
+
+
+def test_no_completion_where_a_scope_has_too_few_values(engine: Engine) -> None:
+    """A scope that must have two values of one is never complete, and another way to the end is the only one."""
+    b = GrammarBuilder()
+    value = b.distinct(b.literal(b"1"))
+    scope = b.scope(b.seq(value, b.literal(b","), value))
+    with pytest.raises(GrammarError, match="no text completes"):
+        matcher(engine, one_rule(b, b.seq(b.literal(b"["), scope, b.literal(b"]")))).shortest_completion()
+    b = GrammarBuilder()
+    value = b.distinct(b.literal(b"1"))
+    scope = b.scope(b.seq(value, b.literal(b","), value))
+    start = matcher(engine, one_rule(b, b.seq(b.literal(b"["), b.alt(scope, b.literal(b"1234567")), b.literal(b"]"))))
+    assert start.shortest_completion() == b"[1234567]"

@@ -179,7 +179,7 @@ bool Completion::values_take_more() {
       const u32 count = nfa.least_values[kind][nfa.rules[rule].start];
       const RuleId value = nfa.scopes[rule][kind];
       if (count < 2 || count == NONE) continue;
-      const u64 together = std::min(values_length(value, count, {}), LONG);
+      const u64 together = values_length(value, count, {});  // NONE if there are too few
       nfa.scope_values[rule].push_back({value, count, together});
       more = more || together > static_cast<u64>(count) * nfa.rules[value].shortest;
     }

@@ -155,6 +155,10 @@ class Measure {
         each_default(from, edge.target, [&](NfaStateId target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
     std::vector<u8> wanted(nfa_.rules.size(), 0);  // a rule that may read nothing must read something in some call
+    std::vector<RuleId> to_read;  // these rules
+    auto want = [&](RuleId rule) {
+      if (nfa_.rules[rule].nullable && !nfa_.rules[rule].merged && !std::exchange(wanted[rule], u8{1})) to_read.push_back(rule);
+    };
     for (const NfaStateId s : nfa_.each_state()) {
       if (in_automaton(s)) continue;
       const u32 body = nfa_.states[s].body;
@@ -165,23 +169,23 @@ class Measure {
           lead(s, body, edge.kind == EDGE_SET ? edge.reg() : register_of[s], edge.target, NONE, 0, 0);
         if (edge.kind != EDGE_CALL) continue;
         if (nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
-        else wanted[edge.callee()] = 1;
+        else want(edge.callee());
       }
     }
+    for (const RuleId r : nfa_.each_rule())
+      if (!nfa_.rules[r].nullable && !nfa_.rules[r].merged) edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0, 0}});
     Closure closure(nfa_);
-    for (const RuleId r : nfa_.each_rule()) {
-      if (nfa_.rules[r].merged) continue;
-      if (!nfa_.rules[r].nullable) {
-        edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0, 0}});
-        continue;
-      }
-      if (!wanted[r]) continue;
+    for (std::size_t i = 0; i < to_read.size(); i++) {
+      const RuleId r = to_read[i];
       closure.begin();
       closure.add(nfa_.rules[r].start, ZERO_REGISTER);
       closure.run();
       for (const Item& item : closure.result)
-        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
-          read(states_ + r, item.state, NONE, item.reg, nfa_.edges[e]);
+        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+          const Edge& edge = nfa_.edges[e];
+          read(states_ + r, item.state, NONE, item.reg, edge);
+          if (edge.kind == EDGE_CALL) want(edge.callee());  // the rule reads something in this call, or behind it
+        }
     }
     begin_.assign(states_ + 1, 0);
     for (const auto& edge : edges) begin_[edge.first + 1]++;
@@ -268,8 +272,10 @@ class Measure {
   u64 surcharge(RuleId rule) const {
     u64 more = 0;
     if (!counted_kind_ && rule < nfa_.scope_values.size())
-      for (const Nfa::Values& values : nfa_.scope_values[rule])
+      for (const Nfa::Values& values : nfa_.scope_values[rule]) {
+        if (values.together >= NONE) return NONE;
         more += values.together - std::min<u64>(values.together, static_cast<u64>(values.count) * nfa_.rules[values.rule].shortest);
+      }
     return more;
   }
 
