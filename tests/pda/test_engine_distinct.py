@@ -880,3 +880,19 @@ def test_no_completion_where_a_scope_has_too_few_values(engine: Engine) -> None:
     scope = b.scope(b.seq(value, b.literal(b","), value))
     start = matcher(engine, one_rule(b, b.seq(b.literal(b"["), b.alt(scope, b.literal(b"1234567")), b.literal(b"]"))))
     assert start.shortest_completion() == b"[1234567]"
+
+
+@pytest.mark.parametrize("longest", [5, 30, 82, 83, 84, 200])
+def test_a_token_as_long_as_a_string_may_be(kernel: Engine, longest: int) -> None:
+    """Only the quote is left after it, and the string was seen. Other tokens of the vocabulary are short, or end before the bound."""
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": longest}}
+    grammar = json_schema_grammar(schema, whitespace="compact")[0]
+    text = b" " * longest
+    tokens = [b'["', text, b'","', b'","' + text, text[1:], text[:20], b'a"', b' "', b'"']
+    at = matcher(kernel, grammar, [*tokens, None], [len(tokens)])
+    for token in (0, 1, 2):
+        assert at.accept_token(token)
+    allowed = at.allowed_tokens()
+    assert allowed == [token for token in range(len(tokens)) if at.fork().accept_token(token)]
+    assert 1 not in allowed
+    assert {4, 6} <= set(allowed)

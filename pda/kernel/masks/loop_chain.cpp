@@ -98,10 +98,15 @@ class CounterChain {
     return furthest;
   }
 
-  bool has_few_texts() const {
-    for (const StateId link : states_)
-      if (mask_.counts.min_text_count(link) < mask_.trie.thresholds().guarded_texts) return true;
-    return false;
+  // Of states that differ by their count, the last one that a token comes to has the fewest texts: all of its texts follow a character
+  // that the one before it reads.
+  bool has_few_texts() {
+    auto few = [&](StateId state) { return mask_.counts.min_text_count(state) < mask_.trie.thresholds().guarded_texts; };
+    if (std::any_of(states_.begin(), states_.end(), few)) return true;
+    if (!counts_) return false;
+    const u32 most = std::max(mask_.index->longest_loop(inside_), mask_.index->longest_path(inside_)) + 1;
+    const StateId last = state_after(std::max(tail_, std::min(cap_, most)));
+    return last == DEAD || few(last);
   }
 
   bool leaves(StateId state) const { return mask_.dfa[state].flags & STATE_LEAVES; }
