@@ -114,7 +114,7 @@ class MaskComposer {
   PooledVector<std::pair<NodeId, u32>> spelled_, spelled_alone_;
   PooledVector<u32> bits_;
   StackId spelled_below_ = NONE;
-  bool spelled_counted_ = false;
+  bool spelled_counted_ = false, counted_alone_ = false;
   // Used by go_on(), leave() and take(); kept to reuse their memory.
   PooledVector<Reached> entering_, leavings_;
   PooledVector<StateMaskId> open_;
@@ -275,13 +275,12 @@ class MaskComposer {
       spelled_below_ = at.below;
       spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &spelled_);
     }
-    bool counted_alone = false;
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
         if (count_at(scarce.node, spelled_) < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
-          if (!std::exchange(counted_alone, true)) spellings_.seen_texts(at.below, at.state, &spelled_alone_);
+          if (!std::exchange(counted_alone_, true)) spellings_.seen_texts(at.below, at.state, &spelled_alone_);
           if (count_at(scarce.node, spelled_alone_) == texts) refuted_.push_back(scarce.node);
           continue;
         }
