@@ -275,7 +275,7 @@ def _define(
                 formats=format == "enforce",
                 approximated=tuple(problems),
                 repeats=repeats,
-                silent=run is Compilation.run and compilation.is_silent and not registry.unknown_dialects,
+                silent=not problems and run is Compilation.run and compilation.is_silent and not registry.unknown_dialects,
             )
         finally:
             compilation.release()

@@ -112,16 +112,15 @@ class Report:
         repeats: bool = False,
         silent: bool = False,
     ) -> None:
-        """`repeats`: whether keys that are left free may come twice, which is an entry then; `silent`: there is no note but of these."""
+        """`repeats`: whether keys that are left free may come twice, which is an entry then; `silent`: there is no note."""
         self._registry: Registry | None = registry
         self._make: Callable[[], tuple[Entry, ...]] | None = None
         self._formats = formats
         self._approximated = approximated
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
-        is_silent = silent and not approximated
-        self._warnings: tuple[Entry, ...] | None = () if is_silent else None
-        self._messages: tuple[str, ...] | None = () if is_silent else None
+        self._warnings: tuple[Entry, ...] | None = () if silent else None
+        self._messages: tuple[str, ...] | None = () if silent else None
 
     @classmethod
     def of(cls, entries: tuple[Entry, ...]) -> Report:

@@ -870,16 +870,17 @@ def test_a_value_that_a_rule_reads_elsewhere_as_nothing(engine: Engine, first: s
 
 def test_no_completion_where_a_scope_has_too_few_values(engine: Engine) -> None:
     """A scope that must have two values of one is never complete, and another way to the end is the only one."""
-    b = GrammarBuilder()
-    value = b.distinct(b.literal(b"1"))
-    scope = b.scope(b.seq(value, b.literal(b","), value))
+
+    def start(*others: bytes) -> Any:
+        b = GrammarBuilder()
+        value = b.distinct(b.literal(b"1"))
+        scope = b.scope(b.seq(value, b.literal(b","), value))
+        inside = b.alt(scope, *map(b.literal, others))
+        return matcher(engine, one_rule(b, b.seq(b.literal(b"["), inside, b.literal(b"]"))))
+
     with pytest.raises(GrammarError, match="no text completes"):
-        matcher(engine, one_rule(b, b.seq(b.literal(b"["), scope, b.literal(b"]")))).shortest_completion()
-    b = GrammarBuilder()
-    value = b.distinct(b.literal(b"1"))
-    scope = b.scope(b.seq(value, b.literal(b","), value))
-    start = matcher(engine, one_rule(b, b.seq(b.literal(b"["), b.alt(scope, b.literal(b"1234567")), b.literal(b"]"))))
-    assert start.shortest_completion() == b"[1234567]"
+        start().shortest_completion()
+    assert start(b"1234567").shortest_completion() == b"[1234567]"
 
 
 @pytest.mark.parametrize("longest", [5, 30, 82, 83, 84, 200])
