@@ -16,6 +16,7 @@ The work, in each round with a vocabulary of its own for each variant, so that n
     words       a name that one of 1,000 words must follow: the slowest step of its text
     unique      arrays whose items differ, nearly all that there are
     ambiguous   grammars of `benchmarks.ambiguity`
+    hostile     families of `benchmarks.hostile` that count: the slowest step of a text
     tools       a structural tag with 500 tools: the first mask, and that of a request in which one tool has changed
     greedy      the best tokens of rows of logits under masks
     batch       64 matchers that accept a token each, after other memory was read
@@ -56,6 +57,7 @@ from benchmarks import ambiguity, growth
 from benchmarks import mask as state
 from benchmarks import tools as agent
 from benchmarks.engines import Walk
+from benchmarks.families import FAMILIES
 from benchmarks.instances import DATA, read_case, read_lines
 from benchmarks.isolation import walk
 from benchmarks.report import machine, markdown, number
@@ -106,7 +108,7 @@ DEVICES = (
     ),
     Device(
         "large subtrees by classes",
-        "MaskBench steps, mask: pattern in text",
+        "mask: text behind a blank",
         25,
         thresholds={"large_subtree": NEVER},
         loads=("masks", "states"),
@@ -130,10 +132,22 @@ DEVICES = (
     Device("closed classes", "MaskBench steps, mask: unanchored pattern", 160, thresholds={"closed_states": 0}),
     Device("masks of bounded loops trimmed", "MaskBench first masks", 12, thresholds={"trimmed_characters": NEVER}),
     Device("tables of dense states", "MaskBench steps", 15, thresholds={"lookups": NEVER}),
-    Device("bitmasks of long lists", "MaskBench steps", 12, thresholds={"listed_tokens": NEVER, "set_tokens": NEVER}),
+    Device(
+        "bitmasks of long lists",
+        "mask: number",
+        12,
+        thresholds={"listed_tokens": NEVER, "set_tokens": NEVER},
+        loads=("masks", "states"),
+    ),
     Device("automata lowered in pieces", "steps into large automata", 60, thresholds={"few_states": NEVER}, loads=("masks", "automata")),
     Device("words that share beginnings", "steps into many words", 60, thresholds={"sharing_bytes": NEVER}, loads=("masks", "words")),
-    Device("inlining of small rules", "MaskBench first masks", 103, thresholds={"inlined_states": 0, "inlined_open_states": 0}),
+    Device(
+        "inlining of small rules",
+        "mask: identifier in a large loop",
+        103,
+        thresholds={"inlined_states": 0, "inlined_open_states": 0},
+        loads=("masks", "states", "ambiguous", "tools"),
+    ),
     Device(
         "pooled vectors",
         "MaskBench steps",
@@ -144,12 +158,12 @@ DEVICES = (
         ),
     ),
     Device(
-        "short lists without a table",
-        "MaskBench steps",
-        4,
-        changes=(("list_index.h", "    if (list.size() < FEW) {", "    if (!OFF && list.size() < FEW) {"),),
+        "nodes below which all is allowed",
+        "hostile: counts and limits",
+        150,
+        thresholds={"covered_nodes": NEVER},
+        loads=("masks", "ambiguous", "hostile"),
     ),
-    Device("nodes below which all is allowed", "ambiguity", 150, thresholds={"covered_nodes": NEVER}, loads=("masks", "ambiguous")),
     Device(
         "counts of the spellings seen",
         "values that differ",
@@ -195,7 +209,7 @@ DEVICES = (
         method=("stackmask.schema.structural_tag.tag_cache", "Arenas", "take", "Arena"),
         loads=("tools",),
     ),
-    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "greedy", "batch")),
+    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "hostile", "greedy", "batch")),
 )
 UNCHANGED = "unchanged"
 
@@ -484,6 +498,26 @@ def ambiguous(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
     return load
 
 
+def hostile(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
+    """Inputs of `benchmarks.hostile` that count, where many ways lead to the same tokens."""
+    inputs = (("counted words", 316), ("limits in limits", 50), ("counted rule that calls itself", 30))
+
+    def load(vocabulary: Any, _: Random) -> Run:
+        compiler, found = stackmask.Compiler(vocabulary), {}
+        for name, size in inputs:
+            specification, text = FAMILIES[name].case(size)
+            matcher = getattr(compiler, FAMILIES[name].kind)(specification).matcher()
+            mask, costs = stackmask.allocate_token_bitmask(1, vocabulary.size), []
+            for token in tokenizer.encode(text)[:500]:
+                costs.append(once(partial(matcher.fill_next_token_bitmask, mask)))
+                assert matcher.accept_token(token)
+            found[f"{name}, slowest step, us"] = [max(costs)]
+            yield None
+        yield found
+
+    return load
+
+
 def tools(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
     """500 tools, as in `benchmarks.tools`."""
 
@@ -496,17 +530,24 @@ def tools(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
 
 
 def greedy(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
-    """16 rows of logits, more than the caches hold, with few and with most tokens allowed."""
+    """16 rows of logits, with few and with most tokens allowed; in the caches, and after other memory was read."""
     from stackmask.pda.engine import best_tokens
 
     def load(vocabulary: Any, chance: Random) -> Run:
         generator = np.random.default_rng(chance.randrange(100))
         logits = generator.standard_normal((16, vocabulary.size), np.float32)
+        other = np.zeros(1 << 23)
         samples: dict[str, list[float]] = {}
         for name, share in (("300 tokens allowed", 300 / vocabulary.size), ("97 % allowed", 0.97)):
             allowed = generator.random((16, -(-vocabulary.size // 32) * 32)) < share
             bits = np.packbits(allowed, axis=1, bitorder="little").view(np.int32)
-            samples[f"{name}, us for 16 rows"] = [once(lambda bits=bits: best_tokens(logits, bits)) for _ in range(9)]  # type: ignore[misc]
+            best = partial(best_tokens, logits, bits)
+            samples[f"{name}, us for 16 rows"] = [once(best) for _ in range(9)]
+            cold: list[float] = []
+            for _ in range(9):
+                other += 1
+                cold.append(once(best))
+            samples[f"{name}, cold caches, us for 16 rows"] = cold
         yield samples
 
     return load
@@ -538,7 +579,7 @@ def batch(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
 
 LOADS: dict[str, Callable[[Any, Any, argparse.Namespace], Load]] = {
     "masks": masks, "states": states, "automata": automata, "words": words, "unique": unique, "ambiguous": ambiguous, "tools": tools,
-    "greedy": greedy, "batch": batch,
+    "hostile": hostile, "greedy": greedy, "batch": batch,
 }  # fmt: skip
 
 

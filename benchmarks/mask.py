@@ -53,6 +53,7 @@ def states(compiler: Any) -> Mapping[str, tuple[Callable[[], Any], str, str]]:
         "`.*`": (partial(compiler.regex, ".*"), "Once upon a", " time"),
         "unanchored pattern": (schema({"type": "string", "pattern": "[0-9]{4}-[0-9]{2}"}), '"on 19', "4"),
         "pattern in text": (partial(compiler.regex, ".*[a-zA-Z0-9_-]{20}.*"), "Once upon a", " time"),
+        "text behind a blank": (partial(compiler.ebnf, r'root ::= ("- " [^\n]+ "\n")+'), "- Once\n-", " upon\n-"),
         "bounded repetition": (schema({"type": "string", "minLength": 3, "maxLength": 500}), '"Once upon a', " time"),
         "end of a bounded repetition": (schema({"type": "string", "maxLength": 20}), '"Once upon a', " time"),
         "deep nest": (compiler.json, '[{"a":' * 1000 + "[1", ",2"),

@@ -1,4 +1,4 @@
-// Where an item stands in a list: found by comparing while the list is short, as most are, and by a table once it is long.
+// Where an item stands in a list, by a table.
 //
 // The list is its user's, who only adds to its end; the table catches up with it when it is asked.
 #pragma once
@@ -9,16 +9,9 @@ namespace stackmask {
 
 class ListIndex {
  public:
-  static constexpr std::size_t FEW = 16;  // items that are compared one by one
-
   // The index of the item with this key, NONE where there is none. key_of(item) gives different items different keys, and none ~0.
   template <class List, class KeyOf>
   u32 find(const List& list, u64 key, KeyOf key_of) {
-    if (list.size() < FEW) {
-      for (u32 i = 0; i < list.size(); i++)
-        if (key_of(list[i]) == key) return i;
-      return NONE;
-    }
     for (; keyed_ < list.size(); keyed_++) table_.insert(key_of(list[keyed_]), keyed_);
     const u32* found = table_.find(key);
     return found ? *found : NONE;
