@@ -292,6 +292,8 @@ class ObjectWriter:
         told_apart = {atom: keys[atom.name] for atom in found if not atom.every and atom.name is not None and self.is_cheap(atom)}
         atom, times = max(((atom, max(times, told_apart.get(atom, 1))) for atom, times in found.items()), key=_TIMES)
         if times == 1:
+            atom, times = max(((atom, times) for atom, times in self.demanded(part).items()), key=_TIMES, default=(atom, 1))
+        if times == 1:
             shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
             base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
             return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
@@ -303,6 +305,19 @@ class ObjectWriter:
             clauses=tuple(clause for clause in rest if len(clause) > 1),
         )
         return [holds, fails] if all(rest) else [holds]
+
+    def demanded(self, part: Object) -> dict[Atom, int]:
+        """The atoms that ask something of a key of which several clauses ask something, with the number of these clauses.
+
+        So `if`/`then` pairs on the values of one member are an alternative for each value, not two for each pair.
+        """
+        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if atom.every} if name is not None)
+        return {
+            atom: keys[atom.name]
+            for clause in part.clauses
+            for atom in clause
+            if atom.every and atom.name is not None and keys[atom.name] > 1 and self.is_cheap(atom)
+        }
 
     def is_cheap(self, atom: Atom) -> bool:
         """Whether an atom can be negated without a large complement."""

@@ -20,6 +20,7 @@ from stackmask.pda.automata.dfa import minimize
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.limits import Limits
+from stackmask.pda.operators import PERMUTE
 from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.sets import keys
 from stackmask.schema.sets import objects as algebra_of_objects
@@ -327,7 +328,8 @@ def test_any_order_of_many_alternatives(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("required", [True, False])
-def test_any_order_of_branches_told_apart_by_a_member(engine: Engine, required: bool) -> None:
+@pytest.mark.parametrize("demands", [1, 2])
+def test_any_order_of_branches_told_apart_by_a_member(engine: Engine, required: bool, demands: int) -> None:
     """Conditions on the value of one member multiply nothing: each of its values is one alternative."""
     kinds = [f"kind{number}" for number in range(40)]
     schema = {
@@ -335,14 +337,16 @@ def test_any_order_of_branches_told_apart_by_a_member(engine: Engine, required: 
         "allOf": [
             {
                 "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
-                "then": {"required": [kind], "properties": {"n": {"const": n}}},
+                "then": {"required": [kind], **({"properties": {"n": {"const": n}}} if demands == 2 else {})},
             }
             for n, kind in enumerate(kinds)
         ],
         **({"required": ["type"]} if required else {}),
     }
     validator = jsonschema.Draft202012Validator(schema)
-    ready = prepare(engine, json_schema_grammar(schema, property_order="any")[0])
+    grammar, _ = json_schema_grammar(schema, property_order="any")
+    assert sum(node[0] == PERMUTE for node in grammar.nodes) == len(kinds) + 1
+    ready = prepare(engine, grammar)
     for value in (
         {"type": "kind7", "n": 7, "kind7": 1},
         {"n": 7, "kind7": 1, "type": "kind7"},
