@@ -10,7 +10,9 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from support.engines import accepts, load_engine, matcher
 from support.pace import as_quick_as
@@ -18,7 +20,15 @@ from support.pace import as_quick_as
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
 from stackmask.schema.dialect.keyword_values import integer_set, number_set
-from stackmask.schema.emit.number_text import _Alike, _DigitMachine, expansion, least_states, least_states_together, remainders_alike
+from stackmask.schema.emit.number_text import (
+    _MOST_COMPARED,
+    _Alike,
+    _DigitMachine,
+    expansion,
+    least_states,
+    least_states_together,
+    remainders_alike,
+)
 from stackmask.schema.emit.numbers import number_node
 from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.sets.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact
@@ -417,6 +427,27 @@ def test_remainders_compared_as_they_are_met(period: int, divisors: list[int]) -
     listed, met = remainders_alike(period, divisors), _Alike(period, divisors)
     found = [met[rest] for rest in range(period)]
     assert len({*zip(listed, found, strict=True)}) == len({*listed}) == len({*found})
+
+
+@pytest.mark.parametrize("divisors", [[12], [4, 30], [2500, 50], [4096, 3072], [10**17, 3**20], [999_999_937, 2**50]])
+def test_remainders_met_at_once(divisors: list[int]) -> None:
+    """Remainders that are looked up together are found as one by one, also those of divisors near the largest that NumPy multiplies."""
+    period = math.lcm(*divisors) if math.lcm(*divisors) < 2**59 else max(divisors)
+    chosen = random.Random(3)
+    rests = [chosen.randrange(period) for _ in range(200)] + [0, 1, period - 1]
+    one_by_one, at_once = _Alike(period, divisors), _Alike(period, divisors)
+    at_once.find(np.array(rests, np.int64))
+    assert {rest: one_by_one[rest] for rest in rests} == at_once.found
+    assert [one_by_one[rest] for rest in range(50)] == [at_once[rest] for rest in range(50)]
+
+
+def test_an_automaton_is_the_same_where_remainders_are_met_one_by_one() -> None:
+    """What is looked up at once changes no state and no number of one."""
+    term = (49, (196, 441, 1225, 4753))
+    together = _DigitMachine.build(0, True, None, True, term, 100_000)
+    assert math.lcm(49, *term[1]) > _MOST_COMPARED
+    with patch.object(_DigitMachine, "look_up", lambda *_: None):
+        assert _DigitMachine.build(0, True, None, True, term, 100_000) == together
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 16, 75, 120, 125, 1000, 1024])
