@@ -284,15 +284,20 @@ class ObjectWriter:
         """A part with clauses as a union of some that each have fewer.
 
         An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
-        holds and settles them, or is in none.
+        holds and settles them, or is in none. So `if`/`then` pairs on the values of one member are an alternative for each value.
         Its negation is added only where it is cheap: an atom that does not hold never helps.
         """
         found = Counter(atom for clause in part.clauses for atom in clause)
-        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if not atom.every} if name is not None)
-        told_apart = {atom: keys[atom.name] for atom in found if not atom.every and atom.name is not None and self.is_cheap(atom)}
-        atom, times = max(((atom, max(times, told_apart.get(atom, 1))) for atom, times in found.items()), key=_TIMES)
+        asked = Counter(key for clause in part.clauses for key in {(atom.every, atom.name) for atom in clause})
+
+        def telling_apart(every: bool) -> Counter[Atom]:
+            """How many clauses speak of the key of an atom, for keys of which several do."""
+            named = [atom for atom in found if atom.every is every and atom.name is not None and asked[every, atom.name] > 1]
+            return Counter({atom: asked[every, atom.name] for atom in named if self.is_cheap(atom)})
+
+        atom, times = max((found | telling_apart(False)).items(), key=_TIMES)
         if times == 1:
-            atom, times = max(((atom, times) for atom, times in self.demanded(part).items()), key=_TIMES, default=(atom, 1))
+            atom, times = max(telling_apart(True).items(), key=_TIMES, default=(atom, 1))
         if times == 1:
             shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
             base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
@@ -305,19 +310,6 @@ class ObjectWriter:
             clauses=tuple(clause for clause in rest if len(clause) > 1),
         )
         return [holds, fails] if all(rest) else [holds]
-
-    def demanded(self, part: Object) -> dict[Atom, int]:
-        """The atoms that ask something of a key of which several clauses ask something, with the number of these clauses.
-
-        So `if`/`then` pairs on the values of one member are an alternative for each value, not two for each pair.
-        """
-        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if atom.every} if name is not None)
-        return {
-            atom: keys[atom.name]
-            for clause in part.clauses
-            for atom in clause
-            if atom.every and atom.name is not None and keys[atom.name] > 1 and self.is_cheap(atom)
-        }
 
     def is_cheap(self, atom: Atom) -> bool:
         """Whether an atom can be negated without a large complement."""
