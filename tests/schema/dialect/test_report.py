@@ -224,6 +224,7 @@ DOUBTFUL_PLACES: tuple[Any, ...] = (
     {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2], **MISSPELT}},
     {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "boolean", **MISSPELT}},
     {"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"type": "boolean", **MISSPELT}]},
+    {"type": "array", "uniqueItems": True, "minItems": 2, "maxItems": 2, "prefixItems": [{}, {"type": "boolean"}, MISSPELT]},
     {"type": "string", "properties": {"a": MISSPELT}},
     {"type": "object", "items": MISSPELT},
     {"type": "array", "properties": {"a": MISSPELT}},
