@@ -341,7 +341,7 @@ class _Alike:
         return tuple(found)
 
     def find(self, rests: npt.NDArray[np.int64]) -> None:
-        """Look up many remainders at once. PERF: 0.7 us each, where one by one they take 4 us."""
+        """Look up many remainders at once, by their `endings`. PERF: 1.1 us each, where one by one they take 1.8 us."""
         columns: list[npt.NDArray[np.int64]] = []
         for n, always, digits in self.divisors:
             columns.append(rests % always)
@@ -485,6 +485,8 @@ _COMPARED_WEIGHT: Final = 2
 """A state with bounds or a fraction takes as long to make as this many that have a remainder only."""
 MOST_LEFT: Final = 2
 """How many digits may be left to a number where remainders are compared by all that could follow, which are 10 to this power."""
+_LOOKED_UP: Final = 1_000
+"""The states whose remainders are looked up at once: no more, so that what explodes is still refused while it grows."""
 _MOST_COMPARED: Final = 4 * STATES
 """Of periods above this, remainders are compared as they are met."""
 
@@ -652,8 +654,8 @@ class _DigitMachine:
             if machine.only_remainders(state):
                 # PERF: most states of a large step are such, and here take a tenth of the time.
                 if place >= looked_up:
-                    looked_up = len(states)
-                    machine.look_up(states[place:])
+                    looked_up = min(len(states), place + _LOOKED_UP)
+                    machine.look_up(states[place:looked_up])
                 least = [machine.alike[rest % machine.period] for rest in range(state.rest * 10, state.rest * 10 + 10)]
                 for rest in least:
                     if rest not in free:
