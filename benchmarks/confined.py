@@ -15,7 +15,6 @@ Memory is the peak of the process above where it was before the compilation: gra
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import multiprocessing
 import os
@@ -232,17 +231,10 @@ def limit_memory(megabytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def end_with_parent() -> None:
-    """Let the process end when its parent does.
-
-    A limit of CPU time (RLIMIT_CPU) would do so too, but under one Linux counts the CPU time of a process in ticks of some milliseconds.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG of prctl(2)
-
-
 def serve(engine_name: str, folder: Path, bounds: Bounds, connection: Connection) -> None:
     """Load an engine, then fork for each input: the child sends its id and its outcomes, the parent how the child ended."""
+    from stackmask.integration.processes.worker import end_with_parent
+
     engine = ENGINES[engine_name].load(Tokenizer(folder))
     for kind, specification in WARM_UP.items():
         with contextlib.suppress(NotTakenError):
@@ -260,6 +252,9 @@ def serve(engine_name: str, folder: Path, bounds: Bounds, connection: Connection
         child = os.fork()
         if not child:
             end_with_parent()
+            if sys.platform != "linux":  # which under a limit of CPU time counts it in ticks of some milliseconds
+                most = int(START_SECONDS + bounds.seconds)  # should nobody be left to end it
+                resource.setrlimit(resource.RLIMIT_CPU, (most, most))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             code = 1
             try:

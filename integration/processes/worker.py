@@ -64,7 +64,7 @@ def main() -> None:
         number = os.fork()
         if not number:
             control.close()
-            _end_with_parent()
+            end_with_parent()
             _serve(Connection(descriptors[0]), descriptors[1], loaded[0])
             os._exit(0)
         for descriptor in descriptors:
@@ -81,7 +81,7 @@ def _load(loaded: list[type[Worker]], others_wait: bool) -> None:
     loaded.append(Worker)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have this process killed when the one that it was forked from ends, where the system can."""
     if sys.platform == "linux":
         set_signal_of_parents_death = 1
