@@ -138,6 +138,7 @@ __all__ = [  # noqa: RUF022 - as text, like every other list of names here
 NodeId = NewType("NodeId", int)
 RuleId = NewType("RuleId", int)
 
+_Bytes = bytes  # GrammarBuilder has a method of this name
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -208,6 +209,34 @@ class GrammarBuilder:
     def literal(self, data: bytes) -> NodeId:
         """These bytes."""
         return self.node((LITERAL, data) if data else (EMPTY,))
+
+    def literals(self, texts: Iterable[_Bytes]) -> list[NodeId]:
+        """Each of some texts, none of them empty, as `literal` has it. PERF: a schema may list thousands of values."""
+        nodes, number = self.nodes, self.index.setdefault
+        found: list[NodeId] = []
+        for data in texts:
+            node = (LITERAL, data)
+            following: NodeId = len(nodes)  # type: ignore[assignment]
+            place = number(node, following)
+            if place == following:
+                nodes.append(node)
+            found.append(place)
+        return found
+
+    def behind(self, data: _Bytes, separator: NodeId, node: NodeId) -> NodeId:
+        """A text that is not empty, then a separator, then a node. PERF: the members of objects are most of the nodes of most schemas."""
+        nodes, number = self.nodes, self.index.setdefault
+        literal = (LITERAL, data)
+        following: NodeId = len(nodes)  # type: ignore[assignment]
+        first = number(literal, following)
+        if first == following:
+            nodes.append(literal)
+        member = (SEQ, first, separator, node)
+        following = len(nodes)  # type: ignore[assignment]
+        found = number(member, following)
+        if found == following:
+            nodes.append(member)
+        return found
 
     def bytes(self, ranges: tuple[int, ...]) -> NodeId:
         """One byte out of inclusive ranges (lo, hi, lo, hi, ...)."""

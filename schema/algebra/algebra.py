@@ -48,11 +48,12 @@ _BESIDE_CONJUNCTIONS: Final = frozenset(
 class Algebra:
     """The normal forms of the subschemas of one compilation."""
 
-    def __init__(self, registry: Registry, budget: Budget, *, formats: bool = True) -> None:
+    def __init__(self, registry: Registry, budget: Budget, *, formats: bool = True, strings: Strings | None = None) -> None:
+        """`strings` are those of the compilation, where it has more than this algebra."""
         self.registry = registry
         self.budget = budget
-        self.strings = Strings(budget)
-        self.numbering = Numbering(registry, self.strings, budget)
+        self.strings = strings = Strings(budget) if strings is None else strings
+        self.numbering = Numbering(registry, strings, budget)
         self.results: dict[Request, Any] = {(False, TRUE): EVERY}
         self.complements: dict[Literal, Parts] = {TRUE: NONE}
         self.normals: dict[tuple[Conjunction, bool], Parts] = {(ANYTHING, True): EVERY, (ANYTHING, False): EVERY}
@@ -74,7 +75,7 @@ class Algebra:
             lists.relation,
             budget,
         )
-        self.boolean = Boolean(self.strings, self.oracle, budget, self.prunes)
+        self.boolean = Boolean(strings, self.oracle, budget, self.prunes)
         self.keywords = Keywords(self.numbering, self.boolean, self.writable, formats=formats)
         self.unevaluated = Unevaluated(self)
 

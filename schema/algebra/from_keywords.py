@@ -37,7 +37,7 @@ from ..sets import arrays, objects
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
 from ..sets.objects import lacks, plain, requires
 from ..sets.strings import FREE as FREE_TEXT
-from ..sets.strings import Texts
+from ..sets.strings import Strings, Texts
 from ..sets.types import (  # fmt: skip
     CONSTANTS,
     EVERY,
@@ -93,7 +93,8 @@ class Keywords:
         if kinds is not None and "string" not in kinds:
             texts = ()
         elif groups & STRING:
-            part = self.strings.reduced(self.text_part(schema, keyword_groups))
+            low, high = self.bounds(schema, "minLength", "maxLength")
+            part = self.strings.reduced(text_part(schema, keyword_groups, low, high, self.strings, formats=self.formats))
             texts = () if part is None else (part,)
         if kinds is not None and "array" not in kinds:
             array_parts = ()
@@ -137,7 +138,7 @@ class Keywords:
         if not self.large:
             return parts
         least = [
-            *(text_part.low for text_part in parts.texts),
+            *(part.low for part in parts.texts),
             *(object_.low for object_ in parts.objects),
             *(max((part.low, *(some.low for some in part.counts))) for part in parts.arrays),
         ]
@@ -155,28 +156,6 @@ class Keywords:
             if keyword.startswith("min") or kept.is_empty():
                 raise too_many(schema, keyword)
         return kept
-
-    def text_part(self, schema: Schema, keyword_groups: Mapping[str, int]) -> Text:
-        """The part of the string keywords."""
-        low, high = self.bounds(schema, "minLength", "maxLength")
-        tests: set[tuple[str, object, bool]] = set()
-        if "pattern" in schema:
-            patterns = [text(schema, "pattern")]
-            for pattern in patterns:
-                self.strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
-                split = split_length(pattern, search=True, limits=self.strings.budget.limits)
-                if split is None:
-                    tests.add(("pattern", pattern, True))
-                    continue
-                low, high = max(low, split.minimum), high_bound(high, split.maximum)
-                patterns += split.patterns
-        if self.formats and "format" in schema and "format" in keyword_groups:
-            name = text(schema, "format")
-            if is_known(name):
-                self.strings.sources.setdefault(("format", name), (schema, "format", ""))
-                tests.add(("format", name, True))
-                high = high_bound(high, format_longest(name))
-        return Text(low, high, frozenset(tests))
 
     def array_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Array:
         """The part of the array keywords."""
@@ -275,6 +254,28 @@ class Keywords:
             tuple(dict.fromkeys(array_parts)),
             tuple(dict.fromkeys(object_parts)),
         )
+
+
+def text_part(schema: Schema, keyword_groups: Mapping[str, int], low: int, high: int, strings: Strings, *, formats: bool) -> Text:
+    """The part of the string keywords: strings of `low` to `high` characters, with the pattern and, if `formats` count, the format."""
+    tests: set[tuple[str, object, bool]] = set()
+    if "pattern" in schema:
+        patterns = [text(schema, "pattern")]
+        for pattern in patterns:
+            strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
+            split = split_length(pattern, search=True, limits=strings.budget.limits)
+            if split is None:
+                tests.add(("pattern", pattern, True))
+                continue
+            low, high = max(low, split.minimum), high_bound(high, split.maximum)
+            patterns += split.patterns
+    if formats and "format" in schema and "format" in keyword_groups:
+        name = text(schema, "format")
+        if is_known(name):
+            strings.sources.setdefault(("format", name), (schema, "format", ""))
+            tests.add(("format", name, True))
+            high = high_bound(high, format_longest(name))
+    return Text(low, high, frozenset(tests))
 
 
 def dependents(schema: Schema, keyword_groups: Mapping[str, int]) -> list[tuple[str, Any]]:

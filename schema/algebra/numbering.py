@@ -201,9 +201,10 @@ class Numbering:
         """
         few = sum(len(self.languages[language]) for language in languages) <= _MOST_SIDE_BY_SIDE
         for language in languages:
+            texts = self.languages[language]
             parts: Sequence[Dfa] = ()
-            if few and language not in self.automata:
-                parts = [self.strings.automaton(text) for text in self.languages[language]]
+            if few and len(texts) > 1 and language not in self.automata:
+                parts = [self.strings.automaton(text) for text in texts]
             if len(parts) < 2 or any(part == NOTHING or any(target == 0 for _, _, target in part.transitions[0]) for part in parts):
                 parts = (self.automaton(language),)
             for part in parts:

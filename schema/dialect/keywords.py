@@ -24,7 +24,9 @@ RESOURCE: Final = 1024
 """Changes the base against which references resolve."""
 UNKNOWN: Final = 2048
 ASIDE: Final = 4096
-"""Holds subschemas that are compiled only where others refer to them, or has no effect without another keyword."""
+"""Holds subschemas that may not be compiled, or has no effect without another keyword."""
+DEFINITIONS: Final = 8192
+"""Holds subschemas that are compiled where others refer to them."""
 LOCAL: Final = STRING | NUMBER | ARRAY | OBJECT
 """Speaks of values of one type."""
 BEYOND_LOCAL: Final = VALUES | REFERENCE | ANY_OF | ONE_OF | ALGEBRA | RESOURCE
@@ -62,7 +64,7 @@ _DRAFT4: Final[Mapping[str, int]] = {
     "title": 0,
     "description": 0,
     "default": 0,
-    "definitions": ASIDE,
+    "definitions": DEFINITIONS,
     "$schema": 0,
     "$comment": 0,
 }
@@ -89,7 +91,7 @@ _DRAFT2019: Final[Mapping[str, int]] = {k: v for k, v in _DRAFT7.items() if k !=
     "dependentSchemas": OBJECT | ALGEBRA,
     "unevaluatedItems": ARRAY | ALGEBRA,
     "unevaluatedProperties": OBJECT | ALGEBRA,
-    "$defs": ASIDE,
+    "$defs": DEFINITIONS,
     "$anchor": 0,
     "$recursiveAnchor": 0,
     "$recursiveRef": REFERENCE,

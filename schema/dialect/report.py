@@ -263,6 +263,11 @@ def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str
                 continue
             sort = sorts.get(keyword, _UNKNOWN)
             if is_doubtful or sort & _DOUBTFUL:
+                # PERF: most notes are on misspelt keywords
+                if sort == _UNKNOWN and not is_doubtful and keyword not in KNOWN and keyword != NAME:
+                    if note := _unknown(keyword, dialect.name):
+                        found.append(((path, keyword), keyword, ANNOTATION, note))
+                    continue
                 status, note = _status((schema, path, dialect, depth), keyword, formats)
                 if note and status != ENFORCED:
                     found.append(((path, keyword), keyword, status, note))
@@ -287,6 +292,50 @@ def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str
     return found
 
 
+def is_quiet(defined: object, scope: Scope, seen: set[int], *, formats: bool) -> bool:
+    """Whether there surely is no note on the subschemas of a `$defs` or `definitions`, as `_notes` would find them.
+
+    Those whose ids are in `seen` are left out; it gets the ids of the others.
+    """
+    if defined.__class__ is not dict or not isinstance(defined, dict):
+        return defined.__class__ in ATOMS
+    dialect = scope.resource.dialect
+    quiet, sorts = _tables(dialect)
+    stack: list[Any] = [*defined.values()]
+    while stack:
+        schema = stack.pop()
+        if schema.__class__ in ATOMS or id(schema) in seen:
+            continue
+        if schema.__class__ is not dict or "$id" in schema or "id" in schema or ignores_beside_references(schema, dialect):
+            return False
+        seen.add(id(schema))
+        for keyword, value in schema.items():
+            if keyword in quiet:
+                continue
+            sort = sorts.get(keyword, _UNKNOWN)
+            if sort & _DOUBTFUL:
+                status, note = _status_alone((schema, _BELOW, dialect, 0), keyword, formats)
+                if note and status != ENFORCED:
+                    return False
+            if not sort & _HOLDING or value.__class__ in ATOMS:
+                continue
+            if keyword in ANNOTATIONS:  # of these alone the depth may be noted
+                return False
+            if value.__class__ is dict:
+                if sort & _NAMED:
+                    stack += value.values()
+                elif sort & _ONE:
+                    stack.append(value)
+            elif value.__class__ is list:
+                if sort & _MANY:
+                    stack += value
+            else:
+                return False
+    return True
+
+
+_BELOW: Final[_Path] = (None, "")
+"""Any place but the root."""
 _Place = tuple[Mapping[str, Any], "_Path | None", Dialect, int]
 """A subschema of the root document, its path, its dialect, and how many subschemas are around it. PERF: a class takes twice as long."""
 
@@ -411,6 +460,19 @@ def _tables(dialect: Dialect) -> tuple[frozenset[str], dict[str, int]]:
 def _ignored(dialect: Dialect) -> frozenset[str]:
     """The keywords that old drafts ignore beside $ref, though they would mean something elsewhere."""
     return frozenset(dialect.keywords) - ANNOTATIONS - _BESIDE_REFERENCES
+
+
+def ignores_beside_references(schema: Mapping[str, Any], dialect: Dialect) -> bool:
+    """Whether a subschema has keywords beside its `$ref` that its dialect ignores: on each there is a note."""
+    return dialect.lone_reference and "$ref" in schema and not _ignored(dialect).isdisjoint(schema)
+
+
+@lru_cache(maxsize=1024)
+def has_note(keyword: str, dialect: Dialect) -> bool:
+    """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
+    if keyword in _HOLDERS or not isinstance(keyword, str):
+        return True
+    return keyword not in ANNOTATIONS and bool(_unknown(keyword, dialect.name))
 
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, shown
-from ...pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
+from ...pda.grammar import ALT, CALL, GrammarBuilder, NodeId, RuleId
 from ..algebra.algebra import Algebra
 from ..algebra.bounds import lists_values, surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
 from ..algebra.finite import Finite
+from ..algebra.from_keywords import text_part
 from ..dialect.keyword_values import (  # fmt: skip
     MOST_COUNTED,
     Schema,
@@ -38,6 +39,7 @@ from ..dialect.keywords import (  # fmt: skip
     ANY_OF,
     ARRAY,
     BEYOND_LOCAL,
+    DEFINITIONS,
     LOCAL,
     NUMBER,
     OBJECT,
@@ -51,12 +53,14 @@ from ..dialect.keywords import (  # fmt: skip
     groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
+from ..dialect.report import has_note, ignores_beside_references, is_quiet
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal
 from ..sets.objects import Cases
 from ..sets.strings import FREE as FREE_TEXT
+from ..sets.strings import Strings
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 from .arrays import ArrayWriter, Few, array_node, permuted_array
 from .json_parts import Fragments, any_text, quoted
@@ -78,6 +82,8 @@ _UNKNOWN_TYPE: Final = (-1, NodeId(-1))
 _BRANCHES: Final = ANY_OF | ONE_OF | ALGEBRA
 _SETTLED: Final = TYPE | NUMBER | VALUES
 """The groups of keywords that hold no subschemas and that the report has no notes on."""
+_ASKED: Final = UNKNOWN | DEFINITIONS
+"""The groups of keywords on which there may be a note, wherever they stand."""
 
 Pending = tuple[RuleId, Any, Scope | None]
 """A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
@@ -147,6 +153,8 @@ class Compilation:
         """How many further rules these have, in other scopes."""
         self.unsettled = 0
         """The groups of keywords that were passed by, or that hold subschemas which may have been."""
+        self.definitions: list[tuple[object, Scope]] = []
+        """Where subschemas stand for others to refer to."""
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
         """PERF: the target of a reference in a scope; most references have the target of earlier ones."""
 
@@ -189,11 +197,26 @@ class Compilation:
 
     @property
     def is_silent(self) -> bool:
-        """Whether every subschema was compiled, and has no keyword that the report could have a note on.
+        """Whether every subschema was compiled, and has no keyword that the report has a note on.
 
         PERF: so most schemas need no search for such keywords, which takes 8 % of the compilation of a small one.
         """
-        return not self.unsettled & ~_SETTLED
+        if self.unsettled & ~_SETTLED:
+            return False
+        if not self.definitions:
+            return True
+        compiled = {key[0] for key in self.rules if key.__class__ is tuple}
+        return all(is_quiet(defined, scope, compiled, formats=self.formats) for defined, scope in self.definitions)
+
+    def asked(self, schema: Schema, groups: int) -> int:
+        """The groups of a subschema without those on which there is no note."""
+        scope = self.scope
+        if groups & DEFINITIONS:
+            self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
+        dialect = scope.resource.dialect
+        if groups & UNKNOWN and any(keyword not in dialect.keywords and has_note(keyword, dialect) for keyword in schema):
+            return groups & ~DEFINITIONS
+        return groups & ~_ASKED
 
     def release(self) -> None:
         """Break the cycle between this compilation and the writers that call it back, so that no garbage collection is needed."""
@@ -205,7 +228,7 @@ class Compilation:
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """The first place of a pattern or format: subschema, keyword, and the rest of the pointer."""
-        return self.algebra.strings.sources.get((what, argument)) if self.has_algebra else None
+        return self.texts.sources.get((what, argument))
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope."""
@@ -217,9 +240,14 @@ class Compilation:
     # have none.
 
     @cached_property
+    def texts(self) -> Strings:
+        """The patterns and formats of the schema."""
+        return Strings(self.budget)
+
+    @cached_property
     def algebra(self) -> Algebra:
         """The algebra of the schema."""
-        made = Algebra(self.registry, self.budget, formats=self.formats)
+        made = Algebra(self.registry, self.budget, formats=self.formats, strings=self.texts)
         self.has_algebra = True
         return made
 
@@ -231,7 +259,7 @@ class Compilation:
     @cached_property
     def strings(self) -> StringWriter:
         """The writer of string parts."""
-        return StringWriter(self.builder, self.fragments, self.algebra.strings)
+        return StringWriter(self.builder, self.fragments, self.texts)
 
     @cached_property
     def arrays(self) -> ArrayWriter:
@@ -263,6 +291,8 @@ class Compilation:
         groups = 0
         for keyword in schema:
             groups |= get(keyword, UNKNOWN)
+        if groups & _ASKED:
+            groups = self.asked(schema, groups)
         if groups & BEYOND_LOCAL:
             return self.combined(schema, groups)
         # PERF: most subschemas are a type and no more
@@ -333,12 +363,14 @@ class Compilation:
         f = self.fragments
         if not groups & STRING:
             return f.string
-        if "format" in schema and not is_known(schema["format"]):
+        has_format = "format" in schema
+        if has_format and schema["format"].__class__ is str and not is_known(schema["format"]):
             self.unsettled |= STRING
+            has_format = False
         low, high = bounds(schema, "minLength", "maxLength")
-        if "pattern" in schema or "format" in schema:
+        if has_format or "pattern" in schema:
             try:
-                part = self.algebra.keywords.text_part(schema, self.keyword_groups)
+                part = text_part(schema, self.keyword_groups, low, high, self.texts, formats=self.formats)
                 return self.strings.node(part if part.high <= MOST_COUNTED else part._replace(high=-1))
             except LimitError as error:
                 raise excess(error, schema, "pattern" if "pattern" in schema else "format") from None
@@ -383,13 +415,12 @@ class Compilation:
             return self.rule_for(schema, self.scope)
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
-        colon, node, needed, never = f.colon, self.node, frozenset(required), f.never
+        colon, node, needed, never, closing, member = f.colon, self.node, frozenset(required), f.never, f.closing, b.behind
         self.depth += 1
         members: list[tuple[NodeId, bool]] = []
         for name, value in properties.items():
             inner = node(value)
-            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name, f.closing))), colon, inner))
-            members.append((pair, name in needed))
+            members.append((never if inner == never else member(quoted(name, closing), colon, inner), name in needed))
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         self.depth -= 1
@@ -437,14 +468,16 @@ class Compilation:
     def _combined(self, schema: Schema, groups: int) -> NodeId:
         """As `combined`, in the scope of the subschema."""
         asserted = groups & (BEYOND_LOCAL | LOCAL | TYPE)
-        self.unsettled |= groups & ~_BRANCHES
         node: NodeId | None = None
         if asserted & ~TYPE == VALUES:
             node = self.values(schema, groups)
         elif groups & REFERENCE:
             node = self.reference(schema, asserted)
+            if node is not None and not ignores_beside_references(schema, self.scope.resource.dialect):
+                groups &= ~REFERENCE
         elif asserted & ~TYPE in (ANY_OF, ONE_OF) or asserted == ALGEBRA:
             node = self.branches(schema, asserted)
+        self.unsettled |= groups & ~_BRANCHES
         if node is None:
             self.unsettled |= ALGEBRA
             if "allOf" in schema or ("oneOf" in schema and asserted & ~TYPE != ONE_OF):
@@ -462,7 +495,7 @@ class Compilation:
                 return None
         else:
             values = [schema["const"]]
-        if groups & TYPE:
+        if groups & TYPE and (schema["type"] != "string" or set(map(type, values)) != {str}):
             allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
         return any_value(b, f, values) if values else f.never
@@ -608,7 +641,7 @@ class Compilation:
                 algebra = self.algebra
                 both = reduced(frozenset(algebra.numbering.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
-            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name, f.closing))), f.colon, inner))
+            pair = never if inner == never else b.behind(quoted(name, f.closing), f.colon, inner)
             members.append((pair, name in needed))
         self.depth -= 1
         undeclared = f.value if allowed is None else never

@@ -182,6 +182,8 @@ def quoted(text: str, closing: tuple[str, ...] = ()) -> bytes:
     b'"<b>\\u003c/p>"'
     """
     try:
+        if not closing:
+            return encode_basestring(text).encode()
         written = encode_basestring(text)
         for end in closing:
             written = written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}")

@@ -48,6 +48,8 @@ HIGHEST_EXPONENT: Final = 308
 
 PLAIN: Final[Term] = (0, ())
 INTEGRAL: Final[Term] = (1, ())
+_UNDIVIDED: Final = (PLAIN, INTEGRAL)
+"""Terms without a remainder."""
 
 _D, _Z, _POINT, _MINUS = (48, 57), 48, 46, 45
 _E = ((69, 69), (101, 101))
@@ -201,7 +203,7 @@ def _digits(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool,
             return _up_to(str(high), not low)
         if low_closed and high_closed and low.denominator == high.denominator == 1:
             return _between(str(low), str(high))
-    if term in (PLAIN, INTEGRAL):
+    if term in _UNDIVIDED:
         return _remembered(low, low_closed, high, high_closed, term, states)
     if _scaled_period([s for s in (term[0], *term[1]) if s]) <= _SMALL_PERIOD:
         return _remembered_lattice(low, low_closed, high, high_closed, term, states)
@@ -557,7 +559,7 @@ def check_term(low: Exact, high: Exact | None, term: Term, limit: int) -> None:
     What is made of several automata is not foreseen.
     """
     step, nots = term
-    if _is_shortened(term) or _has_whole_part(term):
+    if term in _UNDIVIDED or _is_shortened(term) or _has_whole_part(term):
         return
     unit = 10 ** max(scale(divisor) for divisor in (step, *nots))
     span = None if high is None else int((high - low) * unit)
@@ -574,6 +576,8 @@ def check_term(low: Exact, high: Exact | None, term: Term, limit: int) -> None:
 
 def work_of_state(term: Term) -> int:
     """Steps of work for a state of the automaton of a term: remainders modulo a large period are compared divisor by divisor."""
+    if term in _UNDIVIDED:
+        return 8
     divisors = [divisor for divisor in (term[0], *term[1]) if divisor]
     return 4 * (2 + len(divisors)) if _scaled_period(divisors) > _MOST_COMPARED else 8
 

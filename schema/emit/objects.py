@@ -155,10 +155,12 @@ class ObjectWriter:
             low = 0
         if not undeclared and high >= len(declared):
             high = -1
-        if not clauses and not low and high < 0:
+        is_plain = not clauses and not low and high < 0
+        if is_plain or not (clauses or declared or any(m.room >= 0 for m in undeclared)):
             pairs = [(self.pair(m.key, m.value), m.required) for m in declared]
             extras = [n for m in undeclared if (n := self.pair(m.key, m.value)) != f.never]
-            return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
+            extra = b.alt(*extras) if extras else f.never
+            return object_node(b, f, pairs, extra) if is_plain else counted_object(b, f, extra, low, high)
         return OrderedGraph(b, f, declared, undeclared, clauses, low, high, pair=self.pair, oracle=self.oracle).node()
 
     def in_any_order(self, part: Object) -> NodeId:
@@ -384,6 +386,14 @@ def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId,
         edges += (before, before + 1, extra, before + 1, before, comma, before + 1, 1, -1)
     body = b.seq(b.node((GRAPH, before + 2, tuple(edges))), f.blank)
     return b.seq(f.open_object, f.blank, b.optional(body) if last < 0 else body, f.close_object)
+
+
+def counted_object(b: GrammarBuilder, f: Fragments, extra: NodeId, low: int, high: int) -> NodeId:
+    """An object of `low` to `high` members that are alike, -1 for no upper bound."""
+    body = f.never if extra == f.never or high == 0 else b.seq(separated(b, f, extra, low, high), f.blank)
+    if low <= 0:
+        body = f.empty if body == f.never else b.optional(body)
+    return f.never if body == f.never else b.seq(f.open_object, f.blank, body, f.close_object)
 
 
 def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final, cast
 
 from ...pda.exceptions import SchemaError
 from ...pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
@@ -22,8 +22,10 @@ def called(b: GrammarBuilder, node: NodeId) -> NodeId:
     return b.call(rule)
 
 
-def separated(b: GrammarBuilder, f: Fragments, item: NodeId) -> NodeId:
-    """One or more of `item` with commas between."""
+def separated(b: GrammarBuilder, f: Fragments, item: NodeId, low: int = 1, high: int = -1) -> NodeId:
+    """One or more of `item` with commas between: `low` to `high` of them, -1 for no upper bound."""
+    if low > 1 or high >= 0:
+        return b.seq(item, b.repeat(b.seq(f.comma, item), max(low - 1, 0), high - 1 if high >= 0 else -1))
     return b.node((GRAPH, 3, (0, 2, item, 2, 0, f.comma, 2, 1, -1)))
 
 
@@ -33,8 +35,12 @@ def any_value(b: GrammarBuilder, f: Fragments, values: Sequence[object]) -> Node
     PERF: a state before 10,000 objects had an item for each of them until their first values differed, and so had each state in their
     first key: a first mask of 28 ms.
     """
-    if not any(isinstance(value, list | dict) for value in values):
-        return b.alt(*dict.fromkeys(scalar_node(b, f, value) for value in values))
+    kinds = set(map(type, values))
+    if kinds == _TEXT:
+        texts = cast("Sequence[str]", values)
+        return b.alt(*dict.fromkeys(b.literals([quoted(text, f.closing) for text in texts])))
+    if kinds <= _SCALARS or not any(isinstance(value, _NESTED) for value in values):
+        return b.alt(*dict.fromkeys([scalar_node(b, f, value) for value in values]))
     rows = [list(row) for row in dict.fromkeys(tuple(value_parts(b, f, value)) for value in values)]
     if len(rows) < _FEW_VALUES:
         return b.alt(*(b.seq(*row) for row in rows))
@@ -44,6 +50,9 @@ def any_value(b: GrammarBuilder, f: Fragments, values: Sequence[object]) -> Node
 
 
 _FEW_VALUES, _MOST_FORKS = 16, 32
+_TEXT: Final = {str}
+_NESTED: Final = (list, dict)
+_SCALARS: Final = {str, int, float, bool, type(None), Decimal}
 
 
 def _sharing(b: GrammarBuilder, rows: list[list[NodeId]], forks: int) -> NodeId:

@@ -144,7 +144,7 @@ class Strings:
                 found = automata.from_strings(text.words, budget=self.budget)
             else:
                 found = self.all_of(text.tests)
-                lengths = self.length_bounds(text.tests)
+                lengths = self.length_bounds(text.tests) if text.low > 0 or text.high >= 0 else None
                 if lengths is not None and lengths[1] is not None and lengths[1] < text.low:
                     found = NOTHING
                 elif lengths is not None:
