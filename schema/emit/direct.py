@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Final
 
 from ...pda.budget import Budget
@@ -110,6 +109,36 @@ class _MemberFacts:
 class Compilation:
     """One schema on its way into a builder."""
 
+    # PERF: an attribute in a slot is read in place; those of an instance are looked up as soon as one of them was added later.
+    __slots__ = (
+        "_algebra",
+        "_arrays",
+        "_finite",
+        "_objects",
+        "_strings",
+        "_texts",
+        "any_order",
+        "before",
+        "budget",
+        "builder",
+        "definitions",
+        "depth",
+        "distinct",
+        "formats",
+        "fragments",
+        "in_scopes",
+        "keyword_groups",
+        "pending",
+        "plain",
+        "referenced",
+        "registry",
+        "rules",
+        "scope",
+        "scoped",
+        "unsettled",
+        "values_of",
+    )
+
     def __init__(
         self,
         builder: GrammarBuilder,
@@ -132,7 +161,12 @@ class Compilation:
         self.scope = registry.root
         self.keyword_groups = registry.root.resource.dialect.keywords
         self.depth = 0
-        self.has_algebra = False
+        self._texts: Strings | None = None
+        self._algebra: Algebra | None = None
+        self._finite: Finite | None = None
+        self._strings: StringWriter | None = None
+        self._arrays: ArrayWriter | None = None
+        self._objects: ObjectWriter | None = None
         f = fragments
         self.plain = {
             "null": (0, f.null),
@@ -220,11 +254,9 @@ class Compilation:
 
     def release(self) -> None:
         """Break the cycle between this compilation and the writers that call it back, so that no garbage collection is needed."""
-        if self.has_algebra:
-            self.algebra.release()
-            for name in ("algebra", "finite", "strings", "arrays", "objects"):
-                vars(self).pop(name, None)
-            self.has_algebra = False
+        if self._algebra is not None:
+            self._algebra.release()
+            self._algebra = self._finite = self._arrays = self._objects = None
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """The first place of a pattern or format: subschema, keyword, and the rest of the pointer."""
@@ -239,43 +271,53 @@ class Compilation:
     # PERF: the algebra and the writers of its parts, which all use it, are made for the first subschema that needs them; many schemas
     # have none.
 
-    @cached_property
+    @property
     def texts(self) -> Strings:
         """The patterns and formats of the schema."""
-        return Strings(self.budget)
+        if self._texts is None:
+            self._texts = Strings(self.budget)
+        return self._texts
 
-    @cached_property
+    @property
     def algebra(self) -> Algebra:
         """The algebra of the schema."""
-        made = Algebra(self.registry, self.budget, formats=self.formats, strings=self.texts)
-        self.has_algebra = True
-        return made
+        if self._algebra is None:
+            self._algebra = Algebra(self.registry, self.budget, formats=self.formats, strings=self.texts)
+        return self._algebra
 
-    @cached_property
+    @property
     def finite(self) -> Finite:
         """The values of conjunctions that have few."""
-        return Finite(self.algebra)
+        if self._finite is None:
+            self._finite = Finite(self.algebra)
+        return self._finite
 
-    @cached_property
+    @property
     def strings(self) -> StringWriter:
         """The writer of string parts."""
-        return StringWriter(self.builder, self.fragments, self.texts)
+        if self._strings is None:
+            self._strings = StringWriter(self.builder, self.fragments, self.texts)
+        return self._strings
 
-    @cached_property
+    @property
     def arrays(self) -> ArrayWriter:
         """The writer of array parts."""
-        algebra, finite = self.algebra, self.finite
-        few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
-        cases = Cases(algebra.oracle)
-        return ArrayWriter(
-            self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, self.budget, cases, few
-        )
+        if self._arrays is None:
+            algebra, finite = self.algebra, self.finite
+            few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
+            cases = Cases(algebra.oracle)
+            self._arrays = ArrayWriter(
+                self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, self.budget, cases, few
+            )
+        return self._arrays
 
-    @cached_property
+    @property
     def objects(self) -> ObjectWriter:
         """The writer of object parts."""
-        oracle = self.algebra.oracle
-        return ObjectWriter(self.builder, self.fragments, oracle, self.value, any_order=self.any_order, distinct=self.distinct)
+        if self._objects is None:
+            oracle = self.algebra.oracle
+            self._objects = ObjectWriter(self.builder, self.fragments, oracle, self.value, any_order=self.any_order, distinct=self.distinct)
+        return self._objects
 
     # Subschemas that say one thing.
 

@@ -5,6 +5,8 @@ They are the same in every schema, so a fresh grammar starts as a copy of a buil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple, TypeAlias
@@ -39,7 +41,8 @@ DEFAULT_WHITESPACE: Final = "printed"
 """The blanks that JSON printers write, so that no model pads. To check texts from elsewhere, use "flexible"."""
 
 
-class Fragments(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fragments:
     """Nodes of one builder, the encoding of its strings, and the texts that no string holds as it is written."""
 
     blank: NodeId
@@ -65,6 +68,10 @@ class Fragments(NamedTuple):
     value: NodeId
     encoding: int
     closing: tuple[str, ...] = ()
+
+    def moved(self, places: Sequence[NodeId]) -> Fragments:
+        """The same parts in another builder, where node n is `places[n]`."""
+        return replace(self, **{part.name: places[getattr(self, part.name)] for part in fields(self)[:-2]})
 
 
 class Template(NamedTuple):

@@ -119,14 +119,15 @@ class _Styled:
     def bare(self) -> Fragments:
         """The punctuation of JSON, spelled as the empty text or as blanks."""
         f = self.c.fragments
-        bare = f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
-        return bare._replace(blank=f.empty, comma=f.empty) if self.style.adjoins else bare
+        empty = f.empty
+        bare = replace(f, open_object=empty, close_object=empty, comma=f.blank, colon=empty, open_array=empty, close_array=empty)
+        return replace(bare, blank=empty, comma=empty) if self.style.adjoins else bare
 
     @cached_property
     def texts(self) -> Fragments:
         """The parts of strings without quotes and escapes."""
         f = self.c.fragments
-        return f._replace(encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty, closing=())
+        return replace(f, encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty, closing=())
 
     @cached_property
     def objects(self) -> _Objects:
@@ -136,7 +137,7 @@ class _Styled:
     @cached_property
     def arrays(self) -> _Arrays:
         """The writer of array parts."""
-        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.arrays)
+        return _Arrays(self, self.bare if self.style.separated else replace(self.bare, comma=self.c.fragments.empty), self.c.arrays)
 
     @cached_property
     def clean(self) -> Conjunction:

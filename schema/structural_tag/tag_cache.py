@@ -133,7 +133,7 @@ def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool, closing: tupl
     extend(builder, parts.nodes, embedded, first)
     for rule, body in enumerate(parts.rules[1:], 1):
         builder.define(RuleId(first + rule), embedded[body])
-    return Fragments._make([*(embedded[node] for node in fragments[:-2]), fragments.encoding, closing])
+    return fragments.moved(embedded)
 
 
 class Arenas:
