@@ -34,6 +34,8 @@ MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
 _BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
 _BLANKS: Final = frozenset(_BLANK_TEXT.encode())
+_WHITESPACE: Final = frozenset({"flexible", "compact", *STYLES})
+"""The words for whitespace."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -293,7 +295,7 @@ def check_whitespace(whitespace: Whitespace) -> None:
         if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
             raise SchemaError(f"separators must be , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
         return
-    if whitespace in ("flexible", "compact", *STYLES):
+    if whitespace in _WHITESPACE:
         return
     for node in regex_grammar(whitespace).nodes:
         match node:

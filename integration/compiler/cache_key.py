@@ -69,7 +69,7 @@ def is_plain(key: bytes) -> bool:
 
 def is_small(key: bytes, limits: Limits) -> bool:
     """Whether the length of its key shows that a schema is within the limits on its size and nesting."""
-    return is_plain(key) and surely_fits(len(key), limits)
+    return surely_fits(len(key), limits) and is_plain(key)
 
 
 def schema_of_key(key: bytes) -> Any:

@@ -118,19 +118,31 @@ class JobReader:
         distinct_keys = bool(distinct_keys)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
-        def call(front_end: Callable[..., Any], **more: Any) -> Any:
-            return front_end(
+        options: dict[str, Any] = {
+            "whitespace": whitespace,
+            "property_order": property_order,
+            "format": format,
+            "escapes": escapes,
+            "extra_properties": extra_properties,
+            "distinct_keys": distinct_keys,
+            "limits": self._limits,
+        }
+
+        def copies() -> dict[str, Any]:
+            return {uri: schema_of_key(other) for uri, other in others}
+
+        def front_end() -> tuple[Grammar, Report]:
+            return json_schema_grammar(
                 schema_of_key(key) if held is None else held,
-                whitespace=whitespace,
-                property_order=property_order,
-                documents={uri: schema_of_key(other) for uri, other in others} if others else {},
-                format=format,
-                escapes=escapes,
-                extra_properties=extra_properties,
-                distinct_keys=distinct_keys,
-                limits=self._limits,
-                **more,
+                documents=copies() if others else NO_DOCUMENTS,
+                lenient=lenient,
+                strict_keywords=strict_keywords,
+                is_small=is_small(key, self._limits),
+                **options,
             )
+
+        def explain() -> UnsatisfiableError:
+            return unsatisfiable(schema_of_key(key), documents=copies(), **options)
 
         identity = (
             "json_schema",
@@ -145,20 +157,15 @@ class JobReader:
             strict_keywords,
             distinct_keys,
         )
-        front_end = partial(
-            call, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords, is_small=is_small(key, self._limits)
-        )
-
         refusals: list[Refusals] = []  # made for the first refused text
 
         def tell(data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             if not refusals:
                 asked = {"property_order": property_order, "format": format, "extra_properties": extra_properties}
-                known = {uri: schema_of_key(other) for uri, other in others}
-                refusals.append(Refusals(schema_of_key(key), documents=known, whitespace=whitespace, **asked))
+                refusals.append(Refusals(schema_of_key(key), documents=copies(), whitespace=whitespace, **asked))
             return tuple(refusals[0](data, position)), ()
 
-        return Job("json_schema", identity, front_end, partial(call, unsatisfiable), tell)
+        return Job("json_schema", identity, front_end, explain, tell)
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)
@@ -280,6 +287,8 @@ class _OwnErrors:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            return
         match error:
             case MemoryError():
                 raise LimitError("the specification takes more memory than there is", limit="memory") from error
