@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any, Final, NamedTuple
 
 from ...pda.budget import Budget
@@ -31,6 +31,8 @@ OBJECTS: Final = TYPE_BITS["object"]
 ALL_TYPES: Final = 127
 _MOST_LOOKS: Final = 16
 _MOST_VALUES: Final = 64
+_FEW_COMPARED: Final = 8
+"""So few branches are compared with each other, whatever values they list."""
 _MOST_COMPARED: Final = 2048
 """The most pairs of branches that are compared before a union is left to the algebra."""
 
@@ -153,6 +155,8 @@ def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
 
 def surely_all_disjoint(bounds: Sequence[UpperBound]) -> bool:
     """Whether surely no two of these have a value in common."""
+    if len(bounds) <= _FEW_COMPARED:
+        return all(surely_disjoint(a, b) for a, b in combinations(bounds, 2))
     pairs = unseparated(bounds)
     few = all(surely_disjoint(bounds[i], bounds[j]) for i, j in islice(pairs, _MOST_COMPARED))
     return few and next(pairs, None) is None

@@ -432,9 +432,9 @@ class Compilation:
         distinct = high != 1 and flag(schema, "uniqueItems")
         first, others = item_schemas(schema, self.keyword_groups)
         if distinct and not first:
-            self.unsettled |= ARRAY
             values = self.finite_items(others)
             if values is not None:
+                self.unsettled |= ARRAY
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
             self.unsettled |= ARRAY
