@@ -7,7 +7,8 @@ another address of the loopback, for one window at most, between calm windows. A
 in the calm window before and during the attack, their ratio, the longest time between two pieces, the longest answer of /health, what the
 attacker got, and the memory of the server and its workers. At the end the server is told to stop in the middle of the worst attacks.
 
-The attacker is a separate process, so that its work delays no client's watch. Memory is the proportional set size, shared pages once.
+The attacker is a separate process of the lowest priority, and the server has all processors but one, which the clients and the attacker share:
+what the times show is the server's doing. Memory is the proportional set size, shared pages once.
 With `--check` the exit code is 1 where the server answered with a status 500, logged a traceback, gave a client an error or a wrong answer,
 took longer than 5 s to end, where p99 rose by more than `--ratio` (the clients compete with whatever else the machine does), or where
 memory grew by more than 128 MB from the first attack to the last.
@@ -37,6 +38,7 @@ import httpx
 from jsonschema import Draft202012Validator
 
 ATTACKER = "127.0.0.2"
+PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 ASK = [{"role": "user", "content": "Write a person as JSON with name, age."}]
 CHAT, CHECK = "/v1/chat/completions", "/v1/grammar/check"
 NESTED = "(?:(?:[ab]{1,90}){1,100}){1,91}c"
@@ -308,12 +310,17 @@ def main() -> int:
     parser.add_argument("--as-attacker", metavar="URL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.as_attacker:
+        os.nice(19)
         asyncio.run(attack_once(arguments))
         return 0
     command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]
     lines: list[str] = []
+    if len(PROCESSORS) > 1:
+        os.sched_setaffinity(0, PROCESSORS[:-1])  # what the server inherits
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stderr is not None
+        if len(PROCESSORS) > 1:
+            os.sched_setaffinity(0, PROCESSORS[-1:])
         while not (found := re.search(r"at (http://\S+)/v1", "".join(lines))):
             line = server.stderr.readline()
             assert line, f"the server did not start: {lines}"
