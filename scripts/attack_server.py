@@ -7,8 +7,8 @@ another address of the loopback, for one window at most, between calm windows. A
 in the calm window before and during the attack, their ratio, the longest time between two pieces, the longest answer of /health, what the
 attacker got, and the memory of the server and its workers. At the end the server is told to stop in the middle of the worst attacks.
 
-The attacker is a separate process of the lowest priority, and the server has all processors but one, which the clients and the attacker share:
-what the times show is the server's doing. Memory is the proportional set size, shared pages once.
+The attacker is a separate process of the lowest priority, and the server has all processors but one, which the clients and the attacker
+share: what the times show is the server's doing. Memory is the proportional set size, shared pages once.
 With `--check` the exit code is 1 where the server answered with a status 500, logged a traceback, gave a client an error or a wrong answer,
 took longer than 5 s to end, where p99 rose by more than `--ratio` (the clients compete with whatever else the machine does), or where
 memory grew by more than 128 MB from the first attack to the last.
