@@ -299,9 +299,9 @@ def is_quiet(defined: object, scope: Scope, seen: set[int], *, formats: bool) ->
     """
     if defined.__class__ is not dict or not isinstance(defined, dict):
         return defined.__class__ in ATOMS
+    stack: list[Any] = [schema for schema in defined.values() if id(schema) not in seen]
     dialect = scope.resource.dialect
     quiet, sorts = _tables(dialect)
-    stack: list[Any] = [*defined.values()]
     while stack:
         schema = stack.pop()
         if schema.__class__ in ATOMS or id(schema) in seen:

@@ -15,6 +15,7 @@ from ..sets.numbers import (  # fmt: skip
     EVERY,
     INTEGERS,
     UNBOUNDED,
+    WHOLE,
     ZERO,
     ZERO_CUTS,
     NumberSet,
@@ -69,8 +70,12 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
     low, high = finite(start[0]), None if end == ABOVE else finite(end[0])
     if low == high:
         return [builder.literal(text) for text in number_text.spellings(low)]
-    nodes: list[NodeId] = []
     states = min(budget.limits.states, number_text.STATES)
+    if lattice == WHOLE and low.__class__ is int:  # PERF: as below, where all that is asked has the same answer for integers
+        (node,) = number_text.interval_nodes(builder, low, not start[1], high, bool(end[1]), lattice[0], states)
+        budget.spend(1 + number_text.work_of_state(lattice[0]) * len(builder.nodes[node][2]))
+        return [node]
+    nodes: list[NodeId] = []
     listed = [_listed(piece, term) for term in lattice]
     for term, members in zip(lattice, listed, strict=True):
         if members is None:
