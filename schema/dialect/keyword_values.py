@@ -6,7 +6,6 @@ one meaning, and schemas that name no dialect mix them freely.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import inf
@@ -242,10 +241,6 @@ def _number_key(value: Numeral) -> str:
     return f"{'-' * sign}{short}e{exponent + len(text) - len(short)}" if short else "0"
 
 
-_ESCAPES: Final = re.compile("[~/]")
-
-
 def pointer_token(key: object) -> str:
     """A step of a JSON pointer."""
-    text = str(key)
-    return text if text.isalnum() else _ESCAPES.sub(lambda match: "~0" if match[0] == "~" else "~1", text)
+    return str(key).replace("~", "~0").replace("/", "~1")

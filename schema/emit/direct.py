@@ -247,9 +247,11 @@ class Compilation:
         scope = self.scope
         if groups & DEFINITIONS:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
-        dialect = scope.resource.dialect
-        if groups & UNKNOWN and any(keyword not in dialect.keywords and has_note(keyword, dialect) for keyword in schema):
-            return groups & ~DEFINITIONS
+        if groups & UNKNOWN:
+            known = self.keyword_groups
+            for keyword in schema:
+                if keyword not in known and has_note(keyword, scope.resource.dialect):
+                    return groups & ~DEFINITIONS
         return groups & ~_ASKED
 
     def release(self) -> None:
