@@ -297,7 +297,7 @@ def is_quiet(defined: object, scope: Scope, seen: set[int], *, formats: bool) ->
 
     Those whose ids are in `seen` are left out; it gets the ids of the others.
     """
-    if defined.__class__ is not dict or not isinstance(defined, dict):
+    if not isinstance(defined, dict):
         return defined.__class__ in ATOMS
     stack: list[Any] = [schema for schema in defined.values() if id(schema) not in seen]
     dialect = scope.resource.dialect

@@ -338,11 +338,7 @@ def array_node(
         prefix, rest = [b.distinct(item) for item in prefix], rest if rest == never else b.distinct(rest)
     known = len(prefix) if maximum < 0 else min(len(prefix), maximum)
     if known == 0:
-        if minimum <= 1 and maximum < 0:
-            items = separated(b, f, rest)
-        else:
-            rest = called(b, rest)
-            items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
+        items = separated(b, f, rest if minimum <= 1 and maximum < 0 else called(b, rest), minimum, maximum)
         optional = minimum == 0
     else:
         # States 2, 3, ... stand after one, two, ... items of the prefix; 1 is the end.
