@@ -55,7 +55,7 @@ def json_schema_grammar(
     strict_keywords: bool = False,
     distinct_keys: bool = DISTINCT_KEYS,
     limits: Limits | None = None,
-    is_small: bool = False,
+    serialised: int | None = None,
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
 
@@ -72,7 +72,7 @@ def json_schema_grammar(
     `distinct_keys`: undeclared keys of one object differ, at the cost of remembering them; otherwise only where an instance could become
     invalid by a key that is there twice.
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
-    `is_small`: the caller has seen that the schema is within the limits on its size and nesting.
+    `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
     _check_option("escapes", escapes, ("needed", "any"))
     if lenient and strict_keywords:
@@ -100,7 +100,7 @@ def json_schema_grammar(
         extra_properties=extra_properties,
         distinct_keys=distinct_keys,
         repeats=not distinct_keys,
-        is_small=is_small,
+        serialised=serialised,
     )
     if root == start.fragments.never:
         raise unsatisfiable(
@@ -229,14 +229,13 @@ def _define(
     extra_properties: str = "schema",
     distinct_keys: bool = DISTINCT_KEYS,
     repeats: bool = False,
-    is_small: bool = False,
+    serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
     _check_option("property_order", property_order, ("schema", "any"))
     _check_option("format", format, ("enforce", "annotate"))
     _check_option("extra_properties", extra_properties, ("schema", "closed"))
-    if not is_small:
-        check_size(schema, budget.limits)
+    check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)

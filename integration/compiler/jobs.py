@@ -35,7 +35,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
-from .cache_key import has_free_keys, is_small, parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import has_free_keys, is_plain, parse_json, read_schema, schema_key, schema_of_key
 from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
@@ -137,7 +137,7 @@ class JobReader:
                 documents=copies() if others else NO_DOCUMENTS,
                 lenient=lenient,
                 strict_keywords=strict_keywords,
-                is_small=is_small(key, self._limits),
+                serialised=len(key) if is_plain(key) else None,
                 **options,
             )
 

@@ -28,16 +28,24 @@ _MOST_SIDE_BY_SIDE: Final = 6
 _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 
 
-def _outline(schema: Schema) -> tuple[object, ...]:
-    """The keywords of a subschema with their plain values, the keys of its objects, and the lengths of its arrays."""
+def _outline(schema: Schema) -> tuple[tuple[object, ...], bool]:
+    """The keywords of a subschema with their plain values, the keys of its objects, and the lengths of its arrays; and whether that is all.
+
+    >>> _outline({"const": 1}) == _outline({"const": True})
+    False
+    """
     outline: list[object] = []
+    is_all = True
     for keyword, value in schema.items():
         kind = value.__class__
-        if kind not in ATOMS:
-            value = tuple(value) if kind is dict else len(value) if kind is list else None
         outline.append(keyword)
+        if kind is not str:  # 1 and 1.0 and true are equal in Python
+            outline.append(kind)
+            if kind not in ATOMS:
+                is_all = False
+                value = tuple(value) if kind is dict else len(value) if kind is list else None
         outline.append(value)
-    return tuple(outline)
+    return tuple(outline), is_all
 
 
 class Alternatives(NamedTuple):
@@ -96,10 +104,13 @@ class Numbering:
     def _first_number(self, schema: Schema, scope: Scope) -> Literal:
         """The number of a subschema that has none yet: that of one written alike, or a new one.
 
-        PERF: most subschemas differ in their outlines already, so few are compared in full.
+        PERF: most subschemas differ in their outlines already, and the outlines of many are all that they say, so few are compared in full.
         """
         new = len(self.entries)
-        first = self.outlines.setdefault((scope, _outline(schema)), new)
+        outline, is_all = _outline(schema)
+        first = self.outlines.setdefault((scope, outline), new)
+        if first != new and is_all:
+            return first
         if first != new and (form := self.form(schema)):
             self.texts.setdefault((self.form(self.entries[first][0]), scope), first)
             found = self.texts.setdefault((form, scope), new)

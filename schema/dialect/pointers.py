@@ -64,11 +64,13 @@ _MARSHALLED: Final = 2000
 """The deepest nesting of values that `marshal` writes."""
 
 
-def check_size(schema: Any, limits: Limits) -> None:
-    """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON."""
+def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
+    """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON; `serialised`: its bytes, if they are known."""
+    if serialised is not None and surely_fits(serialised, limits):
+        return
     # PERF: to serialise a schema takes a tenth of the time of a walk.
     with suppress(TypeError, ValueError, RecursionError, LimitError):
-        size = len(Serialiser(limits).key(schema))
+        size = len(Serialiser(limits).key(schema)) if serialised is None else serialised
         if surely_fits(size, limits):
             return
         if TEXT_OF_A_BYTE * size <= limits.specification_bytes and limits.nesting >= _MARSHALLED:
