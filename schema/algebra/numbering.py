@@ -25,25 +25,39 @@ _NESTED: Final = (dict, list)
 _UNKNOWN: Final = (0,)
 _MOST_SIDE_BY_SIDE: Final = 6
 """Automata in a partition, where some of them are one language."""
+_STRINGS: Final = {str}
+_MOST_COMPARED: Final = 100
+"""The most strings of an array that stand in an outline."""
 _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 
 
 def _outline(schema: Schema) -> tuple[tuple[object, ...], bool]:
-    """The keywords of a subschema with their plain values, the keys of its objects, and the lengths of its arrays; and whether that is all.
+    """The keywords of a subschema with their plain values, what is easily compared of the others, and whether this is all of it.
 
-    >>> _outline({"const": 1}) == _outline({"const": True})
-    False
+    Of objects and arrays these are the strings in them, if there is nothing else; otherwise the keys of an object and the length of an array.
+
+    >>> _outline({"const": 1}) == _outline({"const": True}), _outline({"items": {"type": "string"}})[1], _outline({"enum": [1]})[1]
+    (False, True, False)
     """
     outline: list[object] = []
     is_all = True
     for keyword, value in schema.items():
         kind = value.__class__
         outline.append(keyword)
-        if kind is not str:  # 1 and 1.0 and true are equal in Python
-            outline.append(kind)
-            if kind not in ATOMS:
-                is_all = False
-                value = tuple(value) if kind is dict else len(value) if kind is list else None
+        if kind is not str:
+            outline.append(kind)  # 1 and 1.0 and true are equal in Python
+            if kind is dict:
+                if set(map(type, value.values())) <= _STRINGS:
+                    value = tuple(value.items())
+                else:
+                    is_all, value = False, tuple(value)
+            elif kind is list:
+                if len(value) <= _MOST_COMPARED and set(map(type, value)) <= _STRINGS:
+                    value = tuple(value)
+                else:
+                    is_all, value = False, len(value)
+            elif kind not in ATOMS:
+                is_all, value = False, None
         outline.append(value)
     return tuple(outline), is_all
 

@@ -284,7 +284,9 @@ def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str
                 members = enumerate(value)
             for step, member in members:
                 kind = member.__class__
-                if kind not in ATOMS and (kind is not dict or not quiet.issuperset(member)):
+                if kind is dict and (quiet.issuperset(member) or (len(member) == 1 and "$ref" in member)):
+                    continue
+                if kind not in ATOMS:
                     inner.append((member, (holder, step), scope, depth + 1))
         if inner:
             inner.reverse()
@@ -464,7 +466,7 @@ def _ignored(dialect: Dialect) -> frozenset[str]:
 
 def ignores_beside_references(schema: Mapping[str, Any], dialect: Dialect) -> bool:
     """Whether a subschema has keywords beside its `$ref` that its dialect ignores: on each there is a note."""
-    return dialect.lone_reference and "$ref" in schema and not _ignored(dialect).isdisjoint(schema)
+    return len(schema) > 1 and dialect.lone_reference and "$ref" in schema and not _ignored(dialect).isdisjoint(schema)
 
 
 @lru_cache(maxsize=1024)
