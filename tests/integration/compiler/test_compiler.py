@@ -1,5 +1,6 @@
 """The facade compiles each specification once, for all threads, keeps it within bounds, and writes grammars to bytes and back."""
 
+import contextlib
 import dataclasses
 import enum
 import gc
@@ -15,7 +16,7 @@ import threading
 import time
 import tracemalloc
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +28,7 @@ from support.pace import as_quick_as, ordinary_compilation
 import stackmask
 from stackmask.integration.compiler import CompiledGrammar, Compiler, jobs
 from stackmask.integration.compiler.cache import Cache
-from stackmask.integration.compiler.cache_key import is_small, schema_key, schema_of_key
+from stackmask.integration.compiler.cache_key import _plain_key, schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import (
@@ -45,6 +46,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.dialect.pointers import check_size
+from stackmask.schema.dialect.serialiser import surely_fits
 from stackmask.schema.json_schema import json_schema_grammar
 
 STOP, NAMED = 256, 257
@@ -493,6 +495,17 @@ def test_a_large_schema_has_one_key(vocabulary):
     assert schema_of_key(key) == schema
 
 
+def test_a_key_after_one_that_was_given_up():
+    """A value that is too deep to be serialised leaves nothing behind for the next key, though a part of it was written."""
+    first = _plain_key({"a": [1]})
+    deep = {}
+    for _ in range(sys.getrecursionlimit()):
+        deep = {"enum": ["x" * 500], "not": deep}
+    with pytest.raises(RecursionError):
+        _plain_key(deep)
+    assert _plain_key({"a": [1]}) == first == schema_key({"a": [1]}, Limits())
+
+
 def test_errors_are_not_kept(compiler, monkeypatch):
     """A failure is forgotten: the next compilation starts anew."""
     with pytest.raises(RegexError):
@@ -706,8 +719,9 @@ def test_the_size_is_about_right():
 
 
 def test_small_schemas():
-    """A schema whose key shows that it is small is within the limits by a walk too, however its text is made up."""
-    draw, small = random.Random(0), 0
+    """A schema that fits by the length of its key, or does not, is said to be so by a walk too, however its text is made up."""
+    draw, small, large = random.Random(0), 0, 0
+    ways = defaultdict(set)
 
     def value(depth):
         kind = draw.randrange(9 if depth else 7)
@@ -722,10 +736,17 @@ def test_small_schemas():
         limits = Limits(specification_bytes=size, nesting=nesting)
         for _ in range(200):
             schema = {"a": value(4)}
-            if is_small(schema_key(schema, Limits()), limits):
-                check_size(schema, limits)
-                small += 1
+            key = schema_key(schema, Limits())
+            fits = surely_fits(len(key), limits)
+            for way, (form, *known) in enumerate(((MappingProxyType(schema),), (schema,), (schema, len(key)))):  # no proxy is serialised
+                with contextlib.nullcontext() if fits else contextlib.suppress(LimitError):
+                    check_size(form, limits, *known)
+                    ways[limits, str(schema)].add(way)
+            small += fits
+            large += not ways[limits, str(schema)]
     assert small > 200
+    assert large > 50
+    assert sorted(set(map(len, ways.values()))) == [0, 3]
 
 
 def test_no_garbage(compiler):

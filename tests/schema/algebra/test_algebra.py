@@ -112,6 +112,19 @@ def test_literals_are_shared() -> None:
     first, second, *others = [it.numbering.literal(written, scope) for written in alike]
     assert first == second, "what is written alike in one scope is one"
     assert len({first, *others}) == 5, "and what is only equal is not, nor what may not be read twice"
+    kept: list[Any] = []
+    for spelled in (
+        [{"const": value} for value in (1, 1.0, True, "1", None)],
+        [{"not": {"const": value}} for value in ("a", 1, 1.0, True)],
+        [{"enum": [value]} for value in ("a", 1, 1.0, True)],
+        [{"not": value} for value in ({}, {"type": "null"}, {"$ref": "null"}, {"type": ["null"]})],
+        [{"required": value} for value in ([], ["a"], ["b"], ["a", "b"], ["b", "a"], [f"{key}" for key in range(200)])],
+        [{"required": [f"{key}" for key in range(length)], "maxLength": 1} for length in (100, 101, 102)],
+    ):
+        kept += (json.loads(json.dumps(spelled)), json.loads(json.dumps(spelled)))  # numbered by their addresses
+        first, second = ([it.numbering.literal(written, scope) for written in copy] for copy in kept[-2:])
+        assert first == second
+        assert len(set(first)) == len(spelled), "whatever is left out of an outline, or equal in Python"
     nested = [{"items": [{"maxLength": number}]} for number in (1, 2, 2, 1, 3)]
     one, two, two_again, one_again, three = [it.numbering.literal(written, scope) for written in nested]
     assert (one, two) == (one_again, two_again), "the first of its outline and those behind it"
