@@ -34,7 +34,7 @@ _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 def _outline(schema: Schema) -> tuple[tuple[object, ...], bool]:
     """The keywords of a subschema with their plain values, what is easily compared of the others, and whether this is all of it.
 
-    Of objects and arrays these are the strings in them, if there is nothing else; otherwise the keys of an object and the length of an array.
+    Of objects and arrays these are the strings in them, if there is nothing else; else the keys of an object and the length of an array.
 
     >>> _outline({"const": 1}) == _outline({"const": True}), _outline({"items": {"type": "string"}})[1], _outline({"enum": [1]})[1]
     (False, True, False)

@@ -51,6 +51,8 @@ def _letters(word: str) -> int:
 
 
 _KNOWN: Final = [(keyword, _letters(keyword)) for keyword in sorted(KNOWN)]
+_LONGEST: Final = max(map(len, KNOWN)) * 3 // 2
+"""Longer words are close to no keyword, see `_similar`; so they are not kept either, however many come."""
 _HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
 """The keywords that may have subschemas."""
 _OF_OBJECTS: Final = frozenset(
@@ -469,12 +471,14 @@ def ignores_beside_references(schema: Mapping[str, Any], dialect: Dialect) -> bo
     return len(schema) > 1 and dialect.lone_reference and "$ref" in schema and not _ignored(dialect).isdisjoint(schema)
 
 
-@lru_cache(maxsize=1024)
-def has_note(keyword: str, dialect: Dialect) -> bool:
+def has_note(keyword: object, dialect: Dialect) -> bool:
     """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
-    if keyword in _HOLDERS or not isinstance(keyword, str):
-        return True
-    return keyword not in ANNOTATIONS and bool(_unknown(keyword, dialect.name))
+    return not isinstance(keyword, str) or (len(keyword) <= _LONGEST and _has_note(keyword, dialect))
+
+
+@lru_cache(maxsize=1024)
+def _has_note(keyword: str, dialect: Dialect) -> bool:
+    return keyword in _HOLDERS or (keyword not in ANNOTATIONS and bool(_note(keyword, dialect.name)))
 
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
@@ -507,11 +511,15 @@ def _status_alone(place: _Place, keyword: str, formats: bool) -> tuple[str, str]
     return ENFORCED, ""
 
 
-@lru_cache(maxsize=1024)
-def _unknown(keyword: str, dialect: str) -> str:
+def _unknown(keyword: object, dialect: str) -> str:
     """The note on a keyword that a dialect does not have; SchemaError where it is no text, which JSON has no keys but."""
     if not isinstance(keyword, str):
         raise SchemaError(f"{shown(keyword)} is not a keyword: the keys of JSON are strings")
+    return _note(keyword, dialect) if len(keyword) <= _LONGEST else ""
+
+
+@lru_cache(maxsize=1024)
+def _note(keyword: str, dialect: str) -> str:
     others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
     if others:
         return f"no keyword of {dialect}, but of {', '.join(others)}"

@@ -19,6 +19,8 @@ from .types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
 """Two parts unite by distribution when that makes at most this many clauses."""
+_LONGEST_KEPT: Final = 200
+"""Longer names of keys are not remembered from one compilation to the next."""
 COMPARED: Final = 64
 """Of at most this many clauses, and parts of a union, each is compared with each."""
 
@@ -50,9 +52,13 @@ class Oracle(NamedTuple):
     budget: Budget
 
 
-@lru_cache(maxsize=1 << 12)
 def single(name: str) -> Keys:
     """The key of this name."""
+    return _single(name) if len(name) <= _LONGEST_KEPT else _single.__wrapped__(name)
+
+
+@lru_cache(maxsize=1 << 12)
+def _single(name: str) -> Keys:
     return Keys(False, frozenset((name,)))
 
 

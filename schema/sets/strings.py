@@ -379,23 +379,44 @@ def _size(automaton: Dfa) -> int:
     return len(automaton.accepting)
 
 
-_PATTERNS: Final[dict[str, tuple[Dfa, int]]] = {}
-"""PERF: automata of patterns compiled before, which many schemas share, each with the work it took, so that no verdict depends on what was
-compiled before; a pattern of ordinary size takes 0.3 to 1 ms."""
+class _Patterns:
+    """Automata of patterns compiled before, each with the work it took, so that no verdict depends on what was compiled before.
+
+    PERF: many schemas share patterns, and one of ordinary size takes 0.3 to 1 ms. When they are too many, or too large together, they are
+    dropped.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[Dfa, int]] = {}
+        self.transitions = 0
+
+    def keep(self, pattern: str, found: Dfa, work: int) -> None:
+        """Keep the automaton of a pattern if both are small."""
+        transitions = sum(map(len, found.transitions))
+        if len(pattern) > _MOST_OF_A_PATTERN or transitions > _MOST_OF_A_PATTERN:
+            return
+        if len(self.found) >= _MOST_PATTERNS or self.transitions + transitions > _MOST_TRANSITIONS:
+            self.found.clear()
+            self.transitions = 0
+        self.found[pattern] = found, work
+        self.transitions += transitions
+
+
+_PATTERNS: Final = _Patterns()
 _MOST_PATTERNS: Final = 512
-_SMALL: Final = 512
+_MOST_TRANSITIONS: Final = 1 << 17
+"""Those of all automata that are kept; one takes about 100 bytes."""
+_MOST_OF_A_PATTERN: Final = 1 << 12
+"""The most characters of a pattern that is kept, and the most transitions of its automaton."""
 
 
 def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
     """The automaton of the strings in which a pattern finds a match; small ones are remembered."""
-    known = _PATTERNS.get(pattern)
+    known = _PATTERNS.found.get(pattern)
     if known is None:
         before = budget.work
         found = regex_dfa(pattern, search=True, budget=budget)
-        if len(found.accepting) <= _SMALL and len(pattern) <= _SMALL:
-            if len(_PATTERNS) >= _MOST_PATTERNS:
-                _PATTERNS.clear()
-            _PATTERNS[pattern] = found, budget.work - before
+        _PATTERNS.keep(pattern, found, budget.work - before)
     else:
         found, work = known
         budget.spend(work)

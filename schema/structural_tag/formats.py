@@ -195,7 +195,7 @@ class Writer:
         nodes, rules = len(self.builder.nodes), len(self.builder.rules)
         found = self.run(self.tag_parts(Fields.of(path, part.open())))
         found.nodes, found.rules = len(self.builder.nodes) - nodes, len(self.builder.rules) - rules
-        self.arena.tags[part.key] = found
+        self.arena.keep(part.key, found)
         return found
 
     def tag_parts(self, fields: Fields) -> TagSteps:

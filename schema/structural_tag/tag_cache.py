@@ -29,7 +29,11 @@ _MOST_UNUSED: Final = 5_000
 """An arena is dropped when its nodes exceed twice those of its last grammar plus this."""
 _MOST_NODES: Final = 2_000_000
 """The limit of nodes in all arenas together; the least recently used are dropped first."""
+_MOST_BYTES: Final = 64 << 20
+"""The limit of bytes in all arenas together, those of one included: few tags with long texts have few nodes."""
 _MOST_ARENAS: Final = 64
+_COPIES: Final = 3
+"""How often the text of a tag is kept: in its key, its beginning, and what follows the beginning's first characters."""
 _SAMPLE: Final = 16
 """The number of tags of a request that are looked up to choose its arena."""
 
@@ -89,6 +93,17 @@ class Arena:
         self.shared: dict[object, NodeId] = {}  # nodes that several tags share
         self._bases: dict[tuple[str, bool, tuple[str, ...]], Fragments] = {}
         self._measured = Measured(0, 0, 0)
+        self._written = 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it took when its last grammar was built: the nodes, and the tags as they were written."""
+        return self._measured.memory + _COPIES * self._written
+
+    def keep(self, key: bytes, tag: Tag) -> None:
+        """Keep a tag for later requests."""
+        self.tags[key] = tag
+        self._written += len(key)
 
     def build(self, root: RuleId) -> Grammar:
         """The grammar with this root, and with all nodes of the arena."""
@@ -116,7 +131,9 @@ class Arena:
         for node in b.nodes[mark.nodes :]:
             del b.index[node]
         del b.nodes[mark.nodes :], b.rules[mark.rules :], b.names[mark.rules :]
-        for table, size in ((self._bases, mark.bases), (self.shared, mark.shared), (self.tags, mark.tags)):
+        while len(self.tags) > mark.tags:
+            self._written -= len(self.tags.popitem()[0])
+        for table, size in ((self._bases, mark.bases), (self.shared, mark.shared)):
             while len(table) > size:
                 table.popitem()
         for tag in self.tags.values():
@@ -157,11 +174,15 @@ class Arenas:
     def give(self, arena: Arena, used: int) -> None:
         """Take an arena back; `used` is the number of its nodes in the last grammar. It is dropped if it has too many others."""
         # PERF: an engine reads 15 nodes in a microsecond, reachable or not
-        if len(arena.builder.nodes) > _SPARE * used + _MOST_UNUSED:
+        if len(arena.builder.nodes) > _SPARE * used + _MOST_UNUSED or arena.size > _MOST_BYTES:
             return
         with self._lock:
             self._free.append(arena)
-            while len(self._free) > _MOST_ARENAS or sum(len(kept.builder.nodes) for kept in self._free) > _MOST_NODES:
+            while (
+                len(self._free) > _MOST_ARENAS
+                or sum(len(kept.builder.nodes) for kept in self._free) > _MOST_NODES
+                or sum(kept.size for kept in self._free) > _MOST_BYTES
+            ):
                 del self._free[0]
 
     def __len__(self) -> int:

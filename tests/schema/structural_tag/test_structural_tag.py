@@ -295,7 +295,7 @@ def test_kept_tags_are_bounded() -> None:
     for number in range(70):
         arena = arenas.take([b"a%d" % number, b"b"])
         assert not arena.tags
-        arena.tags[b"a%d" % number] = Tag("<", NodeId(0))
+        arena.keep(b"a%d" % number, Tag("<", NodeId(0)))
         arena.builder.nodes += [(0,)] * 6_000
         held.append(arena)
         arenas.give(arena, 6_000)
@@ -308,6 +308,36 @@ def test_kept_tags_are_bounded() -> None:
     small = Arena()
     arenas.give(small, 0)
     assert arenas.take([b"z"]) is small
+
+
+def test_kept_tags_are_bounded_in_bytes() -> None:
+    """Few tags with long texts are many bytes; a tag that failed counts no more."""
+    arenas = Arenas()
+    kept = StructuralTags({})
+    for number in range(12):
+        arena = arenas.take([b"a%d" % number])
+        arena.keep(b"%d" % number * 4_000_000, Tag("<", NodeId(0)))
+        arena.builder.nodes += [(0,)] * 6_000
+        arenas.give(arena, 6_000)
+        assert sum(free.size for free in arenas._free) <= 64 << 20
+    assert 2 <= len(arenas) < 6
+    assert arenas._free[-1] is arena, "the last one"
+    large = Arena()
+    large.keep(b"x" * (22 << 20), Tag("<", NodeId(0)))
+    arenas.give(large, 0)
+    assert large not in arenas._free
+    for number in range(30):
+        text = "x" * 1_000_000 + str(number)
+        tag = {"type": "tag", "begin": text, "content": {"type": "regex", "pattern": "a"}, "end": "</a>"}
+        part = Part(json.dumps(tag).encode(), tag)
+        kept.grammar({"type": "structural_tag", "format": part}, [part.key])
+        assert sum(free.size for free in kept._arenas._free) <= 64 << 20
+        with pytest.raises(StructuralTagError):
+            wrong = Part(b"wrong" * 1_000_000, {**tag, "end": 3})
+            elements = [Part(part.key + b"other", tag), wrong]
+            kept.grammar({"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}, [part.key])
+        for arena in kept._arenas._free:
+            assert arena._written == sum(map(len, arena.tags))
 
 
 @pytest.mark.parametrize("seed", range(12))
