@@ -58,6 +58,7 @@ class CompiledGrammar:
         "_kernel",
         "_limits",
         "_report",
+        "_specification_size",
         "_static_size",
         "_stats",
         "_tell",
@@ -83,6 +84,7 @@ class CompiledGrammar:
         self._limits = limits or Limits()
         self._fingerprint: str | None = None
         self._tell: Tell | None = None
+        self._specification_size = 0
         if isinstance(grammar, PackedGrammar):
             self._static_size = grammar.size
         else:
@@ -93,9 +95,10 @@ class CompiledGrammar:
         """A matcher at the start of a text; `stop_token_ids` replaces the vocabulary's."""
         return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures, tell=self._tell)
 
-    def described(self, tell: Tell | None) -> Self:
-        """Return itself; from now on its matchers explain refusals with `tell`, in terms of the specification."""
+    def described(self, tell: Tell | None, memory: int = 0) -> Self:
+        """Return itself; its matchers explain refusals with `tell` from now on. Its specification takes `memory` bytes."""
         self._tell = tell
+        self._specification_size = memory
         return self
 
     def warm_up(self) -> None:
@@ -159,8 +162,8 @@ class CompiledGrammar:
 
     @property
     def size(self) -> int:
-        """Its approximate memory in bytes: the nodes of the grammar, the engine's automata, and its tables, which grow with use."""
-        return self._static_size + self._kernel.memory
+        """Its approximate memory in bytes: the schema, the grammar's nodes, the engine's automata, and its tables, which grow with use."""
+        return self._static_size + self._specification_size + self._kernel.memory
 
     def to_bytes(self) -> bytes:
         """The grammar and its report as bytes, which `from_bytes` reads for the same vocabulary."""

@@ -196,7 +196,7 @@ class Compiler:
 
     def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> SharedFuture[CompiledGrammar]:
         """The grammar of a specification, made by `make` on one of the compiler's threads unless it exists or is being made."""
-        return self._cache.submit(job.key, lambda: make().described(job.tell), self._executor)
+        return self._cache.submit(job.key, lambda: make().described(job.tell, job.memory), self._executor)
 
     def run(self, call: Callable[[], object]) -> None:
         """Make a call on one of the compiler's threads when one is free, but not after the compiler is closed."""
@@ -223,7 +223,9 @@ class Compiler:
         grammar, report = job.front_end()
         try:
             with own_errors():
-                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits).described(job.tell)
+                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits).described(
+                    job.tell, job.memory
+                )
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
 

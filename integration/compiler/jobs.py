@@ -35,7 +35,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
-from .cache_key import has_free_keys, is_plain, parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import has_free_keys, is_plain, memory_of_schema, parse_json, read_schema, schema_key, schema_of_key
 from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
@@ -45,13 +45,17 @@ FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 
 class Job(NamedTuple):
-    """A specification that was read: its key, its front end, and functions that explain an empty grammar or a refused text."""
+    """A specification that was read: its key, its front end, and functions that explain an empty grammar or a refused text.
+
+    `memory` is about what its report holds, in bytes: the schema, whose entries are made when they are first looked at.
+    """
 
     kind: str
     key: Hashable
     make: FrontEnd
     explain: Callable[[], UnsatisfiableError] | None = None
     tell: Tell | None = None
+    memory: int = 0
 
     def front_end(self) -> tuple[Grammar, Report | None]:
         """Its grammar, and the report on it; it raises only stackmask's own errors."""
@@ -165,7 +169,7 @@ class JobReader:
                 refusals.append(Refusals(schema_of_key(key), documents=copies(), whitespace=whitespace, **asked))
             return tuple(refusals[0](data, position)), ()
 
-        return Job("json_schema", identity, front_end, explain, tell)
+        return Job("json_schema", identity, front_end, explain, tell, memory_of_schema(key))
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)

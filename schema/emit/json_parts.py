@@ -135,13 +135,26 @@ def install(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=32)
+_TEMPLATES: Final[dict[object, Template]] = {}
+_MOST_TEMPLATES: Final = 32
+_MOST_OF_A_TEMPLATE: Final = 256 << 10
+"""Bytes; the words for whitespace need 15 KB."""
+
+
 def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False, closing: tuple[str, ...] = ()) -> Template:
-    """The fixed parts for these options; rule 0 is the root, yet undefined."""
-    builder = GrammarBuilder()
-    builder.rule("root")
-    fragments = install(builder, whitespace, escapes, distinct=distinct, closing=closing)
-    return Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
+    """The fixed parts for these options; rule 0 is the root, yet undefined. Those that are not large are remembered."""
+    key = (whitespace, escapes, distinct, closing)
+    found = _TEMPLATES.get(key)
+    if found is None:
+        builder = GrammarBuilder()
+        builder.rule("root")
+        fragments = install(builder, whitespace, escapes, distinct=distinct, closing=closing)
+        found = Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
+        if found.memory + sum(map(len, (*closing, whitespace))) <= _MOST_OF_A_TEMPLATE:
+            if len(_TEMPLATES) >= _MOST_TEMPLATES:
+                _TEMPLATES.clear()
+            _TEMPLATES[key] = found
+    return found
 
 
 def fresh(template: Template) -> GrammarBuilder:
@@ -168,9 +181,17 @@ def any_text(b: GrammarBuilder, character: NodeId, encoding: int, closing: tuple
     return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
 
 
-@lru_cache(maxsize=64)
+_MOST_CLOSING: Final = 500
+"""The most characters of texts whose automaton is remembered."""
+
+
 def closed_text(closing: tuple[str, ...]) -> Dfa:
     """The texts that hold none of these."""
+    return (_closed_text if sum(map(len, closing)) <= _MOST_CLOSING else _closed_text.__wrapped__)(closing)
+
+
+@lru_cache(maxsize=64)
+def _closed_text(closing: tuple[str, ...]) -> Dfa:
     return automaton_without(closing, budget=Budget())
 
 

@@ -701,6 +701,26 @@ def test_grown_values_are_measured_again():
     assert (cache.info.entries, cache.info.size) == (2, 100)
 
 
+def test_keys_are_measured():
+    """The texts in a key count with its value, when it is used again, too, and no more once it is gone."""
+
+    @dataclasses.dataclass(eq=False)
+    class Value:
+        size: int
+
+    cache: Cache[Value] = Cache(10_000)
+    key = ("kind", b"x" * 3_000, (b"y" * 2_000, None), 7)
+    texts = sum(map(sys.getsizeof, (b"x" * 3_000, b"y" * 2_000)))
+    for _ in range(3):
+        first = cache.get(key, lambda: Value(10))
+        assert (cache.info.entries, cache.info.size) == (1, texts + 10)
+    cache.get("z" * 5_000, lambda: Value(0))
+    assert (cache.info.entries, cache.info.size) == (1, sys.getsizeof("z" * 5_000)), "the first made room"
+    assert cache.get(key, lambda: Value(10)) is not first
+    cache.get(b"w" * 10_000, lambda: Value(0))
+    assert (cache.info.entries, cache.info.size) == (1, texts + 10), "what is too large by its key is not kept"
+
+
 def test_the_size_is_about_right():
     """The estimate behind the bound is within a factor of three of what Python allocates."""
     specifications = [

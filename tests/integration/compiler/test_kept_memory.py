@@ -27,6 +27,10 @@ SCHEMAS: dict[str, Callable[[int], Any]] = {
     "two bounds": lambda n: {"type": "integer", "minimum": 10**1_000 + n, "maximum": 10**1_200 + n},
     "bounds of any number": lambda n: {"type": "number", "minimum": 10**200 + n, "maximum": 10**220 + n},
     "bounds of multiples": lambda n: {"type": "integer", "multipleOf": 7, "minimum": 10**300 + n, "maximum": 10**320 + n},
+    "a pattern of blanks": lambda n: {
+        "x-guidance": {"whitespace_pattern": "|".join(" " * m + "\t" * n for m in range(900))},
+        "type": "null",
+    },
     "a pattern": lambda n: {"type": "string", "pattern": f"^{LONG[:20_000]}{n}$"},
     "a class of characters": lambda n: {"type": "string", "pattern": f"^[{''.join(map(chr, range(0x4E00, 0x9000, 2)))}{chr(0x3000 + n)}]$"},
 }
@@ -53,6 +57,43 @@ def test_schemas(what: str) -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 90_000
     finally:
         tracemalloc.stop()
+
+
+SPECIFICATIONS: dict[str, Callable[[int], tuple[str, Any]]] = {
+    "a long description": lambda n: ("json_schema", {"description": f"{LONG}{n}", "type": "null"}),
+    "many descriptions": lambda n: ("json_schema", {"examples": [{"a": f"{m}", "b": [[], {}]} for m in range(n, n + 900)], "type": "null"}),
+    "many keys": lambda n: ("json_schema", {"properties": {f"key {m}": {"type": "integer"} for m in range(n, n + 300)}}),
+    "a comment": lambda n: ("ebnf", f"# {LONG}{n}\nroot ::= 'a'"),
+    "a part of a tag": lambda n: (
+        "structural_tag",
+        {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"title": f"{LONG}{n}", "type": "null"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPECIFICATIONS)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_cache_counts_what_specifications_take(what: str, *, as_text: bool) -> None:
+    """The size of a cache is that of what it keeps, within a factor of two, also where a specification is much larger than its grammar."""
+    vocabulary = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [None], stop_token_ids=[256])
+    compiler = Compiler(vocabulary)
+
+    def fill(numbers: range) -> None:
+        for number in numbers:
+            kind, specification = SPECIFICATIONS[what](number)
+            getattr(compiler, kind)(json.dumps(specification) if as_text and isinstance(specification, dict) else specification)
+        gc.collect()
+
+    fill(range(3))
+    tracemalloc.start()
+    try:
+        before, counted = tracemalloc.get_traced_memory()[0], compiler.cache_info.size
+        fill(range(3, 13))
+        taken, counted = tracemalloc.get_traced_memory()[0] - before, compiler.cache_info.size - counted
+    finally:
+        tracemalloc.stop()
+    tables = 10 * compiler.json_schema({"type": "null"}).size  # of the engine, which Python does not see
+    assert taken / 2 < counted < 2 * taken + tables
 
 
 def test_automata_of_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
