@@ -7,10 +7,10 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -236,20 +236,37 @@ def _default_threads() -> int:
     return min(8, os.cpu_count() or 1)
 
 
-def warn_of(messages: Iterable[str]) -> None:
-    """Issue each message as a `StackmaskWarning` at the line that called the package."""
-    level = 0
-    for message in messages:
-        level = level or _level_of_caller()
-        warnings.warn(message, StackmaskWarning, stacklevel=level)
+def warn_of(messages: Sequence[str]) -> None:
+    """Issue each message as a `StackmaskWarning` at the line that called the package, of very many the first ones.
+
+    Python keeps every text that it has printed in the module that it warned, for ever. A server's clients write these texts, so they are
+    kept here, and dropped when they are many: then one may be printed again.
+    """
+    caller = _caller()
+    file, line, module = caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__") or "<string>"
+    printed = _PRINTED.setdefault(file, {})
+    for message in messages[:MOST_WARNINGS]:
+        warnings.warn_explicit(message, StackmaskWarning, file, line, module, printed)
+    if len(messages) > MOST_WARNINGS:
+        more = f"and {len(messages) - MOST_WARNINGS} other warnings, which `grammar.warnings` lists"
+        warnings.warn_explicit(more, StackmaskWarning, file, line, module, printed)
+    if sum(map(len, _PRINTED.values())) > _MOST_PRINTED:
+        _PRINTED.clear()
 
 
-def _level_of_caller() -> int:
-    """The number of frames from the one that asks to that which called the package; it counts as 1."""
-    level, frame = 1, sys._getframe(1)
+MOST_WARNINGS: Final = 100
+"""The most warnings that one schema issues."""
+_PRINTED: Final[dict[str, dict[Any, Any]]] = {}
+"""The registries of `warnings.warn_explicit`, by the file of the caller."""
+_MOST_PRINTED: Final = 1_000
+
+
+def _caller() -> FrameType:
+    """The innermost frame outside of the package."""
+    frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        level, frame = level + 1, frame.f_back
-    return level
+        frame = frame.f_back
+    return frame
 
 
 _COMPILERS: Final[WeakSet[Compiler]] = WeakSet()

@@ -36,6 +36,8 @@ ANNOTATIONS: Final = frozenset(
 """Keywords that never constrain an instance."""
 NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 """Keywords without effect where another one is absent."""
+MOST_SHOWN: Final = 400
+"""The most characters of a pointer in a message."""
 DEEPEST: Final = 1_000
 """Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
 KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.values()))
@@ -215,7 +217,7 @@ def _messages(notes: Iterable[tuple[str | _Path | None, str, str, str]]) -> tupl
     places: dict[tuple[str, str], list[str | _Path | None]] = {}
     for place, keyword, _, note in notes:
         places.setdefault((keyword, note), []).append(place)
-    return tuple(f"{_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+    return tuple(f"{_shown_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
 
 
 def _others(count: int) -> str:
@@ -428,6 +430,12 @@ def _unknown_dialects(registry: Registry) -> Iterator[str]:
     """A note for each `$schema` that names no dialect."""
     for uri in dict.fromkeys(registry.unknown_dialects):
         yield f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
+
+
+def _shown_pointer(path: str | _Path | None) -> str:
+    """The pointer for a message: of a very long one its beginning and its end."""
+    pointer = _pointer(path)
+    return pointer if len(pointer) <= MOST_SHOWN else f"{pointer[: MOST_SHOWN // 2]}...{pointer[-MOST_SHOWN // 2 :]}"
 
 
 def _pointer(path: str | _Path | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 import stackmask
 from stackmask import Compiler, SchemaError, StackmaskWarning, Vocabulary
 from stackmask.integration.cli import main
+from stackmask.integration.compiler import compiler as compiler_module
 
 VOCABULARY = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[256], size=257)
 ODD = {"type": "object", "requried": ["a"], "properties": {"a": {"type": "string", "format": "dat"}}}
@@ -69,6 +70,43 @@ def test_the_same_at_several_places_is_said_once(compiler):
     with pytest.raises(SchemaError) as error:
         compiler.json_schema({"properties": properties}, strict_keywords=True)
     assert str(error.value).splitlines()[1:] == [f"  {line}" for line in said]
+
+
+def test_texts_of_clients_are_not_kept(compiler):
+    """A message is printed once where it comes again, but only so many are remembered, and none in the module that is warned."""
+    printed = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *_: printed.append(str(message))
+        for _ in range(3):
+            for number in range(50):
+                compiler.json_schema({"properties": {f"a{number}": {"requried": []}}})
+        assert len(printed) == 50
+        for number in range(1_000):
+            compiler.json_schema({"properties": {f"b{number}": {"requried": []}}})
+            assert sum(map(len, compiler_module._PRINTED.values())) <= 1_000
+        assert len(printed) == 1_050
+        compiler.json_schema({"properties": {"b999": {"requried": []}}})
+        assert len(printed) == 1_051, "another line"
+    assert not any("requried" in str(key) for key in globals().get("__warningregistry__", {}))
+
+
+def test_very_many_warnings_and_long_pointers(compiler):
+    """One schema issues a hundred; a message has the beginning and the end of a long pointer, and the report the whole."""
+    with pytest.warns(StackmaskWarning) as caught:
+        grammar = compiler.json_schema({"properties": {f"a{number}": {"format": f"dat{number}"} for number in range(250)}})
+    assert [str(warning.message) for warning in caught] == [
+        *grammar.warnings[:100],
+        "and 150 other warnings, which `grammar.warnings` lists",
+    ]
+    assert len(grammar.warnings) == 250
+    assert {warning.filename for warning in caught} == {__file__}
+    long = "k" * 1_000
+    with pytest.warns(StackmaskWarning) as caught:
+        grammar = compiler.json_schema({"properties": {long: {"requried": []}}})
+    (message,) = {str(warning.message) for warning in caught}
+    assert message == f'/properties/{"k" * 188}...{"k" * 191}/requried: unknown keyword; did you mean "required"?'
+    assert f"/properties/{long}/requried" in [entry.pointer for entry in grammar.report.entries]
 
 
 def test_strict_keywords(compiler):
