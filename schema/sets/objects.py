@@ -54,7 +54,8 @@ class Oracle(NamedTuple):
 
 def single(name: str) -> Keys:
     """The key of this name."""
-    return _single(name) if len(name) <= _LONGEST_KEPT else _single.__wrapped__(name)
+    # what is no text, as a key of a Python mapping may be, is refused where it would be written
+    return _single.__wrapped__(name) if isinstance(name, str) and len(name) > _LONGEST_KEPT else _single(name)
 
 
 @lru_cache(maxsize=1 << 12)
