@@ -268,6 +268,7 @@ class Cache(Generic[S]):
 
 
 _SHORT: Final = 100
+"""Characters of a text that is not counted."""
 
 
 def _bytes_of(key: object) -> int:

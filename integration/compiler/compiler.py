@@ -30,6 +30,12 @@ from .compiled_grammar import CompiledGrammar
 from .jobs import NO_DOCUMENTS, Job, JobReader, own_errors
 
 _PACKAGE: Final = __name__.partition(".")[0]
+MOST_WARNINGS: Final = 100
+"""The most warnings that one schema issues."""
+_PRINTED: Final[dict[str, dict[Any, Any]]] = {}
+"""The registries of `warnings.warn_explicit`, by the file of the caller."""
+_MOST_PRINTED: Final = 1_000
+"""The most texts in all of them together."""
 
 
 class Compiler:
@@ -252,13 +258,6 @@ def warn_of(messages: Sequence[str]) -> None:
         warnings.warn_explicit(more, StackmaskWarning, file, line, module, printed)
     if sum(map(len, _PRINTED.values())) > _MOST_PRINTED:
         _PRINTED.clear()
-
-
-MOST_WARNINGS: Final = 100
-"""The most warnings that one schema issues."""
-_PRINTED: Final[dict[str, dict[Any, Any]]] = {}
-"""The registries of `warnings.warn_explicit`, by the file of the caller."""
-_MOST_PRINTED: Final = 1_000
 
 
 def _caller() -> FrameType:

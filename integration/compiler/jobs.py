@@ -45,17 +45,21 @@ FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 
 class Job(NamedTuple):
-    """A specification that was read: its key, its front end, and functions that explain an empty grammar or a refused text.
-
-    `memory` is about what its report holds, in bytes: the schema, whose entries are made when they are first looked at.
-    """
+    """A specification that was read: its key, its front end, and functions that explain an empty grammar or a refused text."""
 
     kind: str
     key: Hashable
     make: FrontEnd
     explain: Callable[[], UnsatisfiableError] | None = None
     tell: Tell | None = None
-    memory: int = 0
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes its report holds: a schema, whose entries are made when they are first looked at."""
+        if self.kind != "json_schema":
+            return 0
+        assert isinstance(self.key, tuple)
+        return memory_of_schema(self.key[1])
 
     def front_end(self) -> tuple[Grammar, Report | None]:
         """Its grammar, and the report on it; it raises only stackmask's own errors."""
@@ -169,7 +173,7 @@ class JobReader:
                 refusals.append(Refusals(schema_of_key(key), documents=copies(), whitespace=whitespace, **asked))
             return tuple(refusals[0](data, position)), ()
 
-        return Job("json_schema", identity, front_end, explain, tell, memory_of_schema(key))
+        return Job("json_schema", identity, front_end, explain, tell)
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)

@@ -49,10 +49,9 @@ HIGHEST_EXPONENT: Final = 308
 PLAIN: Final[Term] = (0, ())
 INTEGRAL: Final[Term] = (1, ())
 _UNDIVIDED: Final = (PLAIN, INTEGRAL)
-_MOST_DIGITS: Final = 40
-"""Automata of bounds with more digits are not remembered: 2,000 digits take a megabyte."""
-_LARGE: Final = 10**_MOST_DIGITS
 """Terms without a remainder."""
+_LARGE: Final = 10**40
+"""Automata of bounds as large as this are not remembered: one of 2,000 digits takes a megabyte."""
 
 _D, _Z, _POINT, _MINUS = (48, 57), 48, 46, 45
 _E = ((69, 69), (101, 101))
@@ -201,18 +200,15 @@ def _digits(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool,
         return COUNTING if low else NATURAL
     if high is None and low == 0 and low_closed and not term[1] and term[0].denominator == 1 and 1 < term[0] < states:
         return _multiples(int(term[0]))
+    is_short = _is_short(low) and (high is None or _is_short(high))
     if term == INTEGRAL and high is not None and high > 0:
-        digits = str(high)
-        is_short = len(digits) <= _MOST_DIGITS
         if low in (0, 1):
-            return (_up_to if is_short else _up_to.__wrapped__)(digits, not low)
+            return (_up_to if is_short else _up_to.__wrapped__)(str(high), not low)
         if low_closed and high_closed and low.denominator == high.denominator == 1:
-            return (_between if is_short else _between.__wrapped__)(str(low), digits)
-    if not _is_short(low) or not (high is None or _is_short(high)):
-        return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
-    if term in _UNDIVIDED:
+            return (_between if is_short else _between.__wrapped__)(str(low), str(high))
+    if is_short and term in _UNDIVIDED:
         return _remembered(low, low_closed, high, high_closed, term, states)
-    if _scaled_period([s for s in (term[0], *term[1]) if s]) <= _SMALL_PERIOD:
+    if is_short and _scaled_period([s for s in (term[0], *term[1]) if s]) <= _SMALL_PERIOD:
         return _remembered_lattice(low, low_closed, high, high_closed, term, states)
     return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
 
