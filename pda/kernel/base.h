@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "host.h"
+#include "portable.h"
 
 namespace stackmask {
 
@@ -63,7 +64,7 @@ inline u64 mix(u64 x) {
   return x;
 }
 
-inline u64 hash_words(const u32* words, std::size_t count) {
+STACKMASK_NOINLINE inline u64 hash_words(const u32* words, std::size_t count) {
   constexpr u64 ODD = 0xD6E8FEB86659FD93ull, OTHER = 0xA0761D6478BD642Full;
   u64 hash = count * 0x9E3779B97F4A7C15ull;
   std::size_t i = 0;
@@ -116,7 +117,7 @@ class FlatMap {
   };
   std::vector<Slot> slots_;
   std::size_t count_ = 0, mask_ = 0;
-  void grow() {
+  STACKMASK_NOINLINE void grow() {
     std::vector<Slot> old = std::move(slots_);
     slots_.assign(old.empty() ? 16 : old.size() * 2, Slot{EMPTY, 0});
     mask_ = slots_.size() - 1;
@@ -156,10 +157,7 @@ class GrowingArray {
   bool empty() const { return size_ == 0; }
   std::size_t bytes() const { return capacity_ * sizeof(T); }
   void reserve(std::size_t count) {
-    if (count <= capacity_) return;
-    void* const grown = std::realloc(static_cast<void*>(data_), count * sizeof(T));
-    if (!grown) throw std::bad_alloc();
-    data_ = static_cast<T*>(grown), capacity_ = count;
+    if (count > capacity_) reallocate(count);
   }
   void push_back(const T& value) {
     const T copy = value;  // it may be in here
@@ -183,7 +181,13 @@ class GrowingArray {
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
   void grow(std::size_t count) {
-    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, FIRST_BYTES / sizeof(T)}));
+    if (count > capacity_ - size_) grow_by(count);
+  }
+  STACKMASK_NOINLINE void grow_by(std::size_t count) { reallocate(std::max({size_ + count, capacity_ * 2, FIRST_BYTES / sizeof(T)})); }
+  STACKMASK_NOINLINE void reallocate(std::size_t count) {
+    void* const grown = std::realloc(static_cast<void*>(data_), count * sizeof(T));
+    if (!grown) throw std::bad_alloc();
+    data_ = static_cast<T*>(grown), capacity_ = count;
   }
   void swap(GrowingArray& other) noexcept {
     std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_);
@@ -195,14 +199,14 @@ class GrowingArray {
 template <class T>
 class PooledVector : public std::vector<T> {
  public:
-  PooledVector() {
+  STACKMASK_NOINLINE PooledVector() {
     if (spare_.count == 0) return;
     std::vector<T>* kept = spare_.at(--spare_.count);
     this->swap(*kept);
     std::destroy_at(kept);
   }
   PooledVector(std::initializer_list<T> list) : PooledVector() { this->assign(list); }
-  ~PooledVector() {
+  STACKMASK_NOINLINE ~PooledVector() {
     if (this->capacity() == 0 || spare_.count == KEPT || spare_.ended || this->capacity() * sizeof(T) > MOST_BYTES) return;
     if (!spare_.cleaned) static thread_local const Cleaner cleaner;
     this->clear();
@@ -233,7 +237,7 @@ class PooledVector : public std::vector<T> {
 // Gives equal sequences of words the same number.
 class Interner {
  public:
-  u32 intern(const u32* words, std::size_t count) {
+  STACKMASK_NOINLINE u32 intern(const u32* words, std::size_t count) {
     if ((size() + 1) * 4 > table_.size() * 3) grow();
     const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
     std::size_t i = hash & (table_.size() - 1);
@@ -246,7 +250,7 @@ class Interner {
   }
   // Fetches the slot of a sequence that will soon be looked for or added: in a large table it waits for memory otherwise.
   void prefetch(const u32* words, std::size_t count) const {
-    if (!table_.empty()) __builtin_prefetch(&table_[(hash_words(words, count) >> 32) & (table_.size() - 1)], 1);
+    if (!table_.empty()) stackmask::prefetch(&table_[(hash_words(words, count) >> 32) & (table_.size() - 1)]);
   }
   // A sequence that is not there yet.
   u32 add(const u32* words, std::size_t count) {
@@ -279,7 +283,7 @@ class Interner {
   GrowingArray<u32> words_;
   GrowingArray<u32> ends_;
   std::vector<u64> table_;  // half of a hash, and a number
-  u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
+  STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());
     words_.append(words, count);
     ends_.push_back(static_cast<u32>(words_.size()));
@@ -287,7 +291,7 @@ class Interner {
     return id;
   }
   void grow() { rehash(table_.empty() ? 16 : table_.size() * 2); }
-  void rehash(std::size_t slots) {
+  STACKMASK_NOINLINE void rehash(std::size_t slots) {
     std::vector<u64> old(slots, FREE);
     old.swap(table_);
     for (const u64 entry : old) {

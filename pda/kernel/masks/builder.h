@@ -49,7 +49,9 @@ struct MaskContext {
 
 class StateMaskBuilder : public MaskContext {
  public:
-  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {}
+  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {
+    tokens.reserve(64), hits.reserve(64), seeds_.reserve(64);  // as most masks need: growing step by step would copy them several times
+  }
   void build(ListId nodes, StateId state, bool guarded);
 
   // The mask.

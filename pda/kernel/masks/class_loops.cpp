@@ -159,7 +159,7 @@ ByteRun ClassLoops::counted_run(StateId state) const {
   }
   if (bodies.empty()) return {};
   // PERF: by a search for each item, 10,000 objects of an enum, each with blanks of its own, took a third of their first mask.
-  std::stable_sort(bodies.begin(), bodies.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (bodies.size() > 1) std::stable_sort(bodies.begin(), bodies.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < bodies.size();) {
     AsciiSet bytes;
     const u32 head = bodies[i].first;
@@ -176,7 +176,7 @@ ByteRun ClassLoops::counted_run(StateId state) const {
 const ByteRun& ClassLoops::find_byte_run(StateId state) {
   if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
   run_of_[state] = 0;
-  if (dfa_[state].flags & STATE_GUARD) return byte_runs_[0];
+  if ((dfa_[state].flags & STATE_GUARD) || !dfa_[state].counts) return byte_runs_[0];
   dfa_.work().spend(4 + dfa_.items(state).size());
   const ByteRun run = counted_run(state);
   if (run.inside == 0) return byte_runs_[0];

@@ -208,6 +208,10 @@ void Closure::unite_counts() {
     }
     const Head& head = nfa_.heads[body];
     nfa_.work.spend(2 * (i - begin));
+    if (i - begin == 1 && registers_.get(result[begin].reg).further == 0) {  // PERF: as in most states
+      result[out++] = result[begin];
+      continue;
+    }
     united_.clear();
     for (std::size_t k = begin; k < i; k++) united_.push_back(registers_.get(result[k].reg));
     auto before = [](const Register& a, const Register& b) {

@@ -6,6 +6,7 @@ namespace stackmask {
 
 template <class F>
 StateId Counters::recounted(StateId state, F change) {
+  if (!dfa_[state].counts) return state;
   PooledVector<Item> items;
   dfa_.work().spend(2 + dfa_.items(state).size());
   bool changed = false;

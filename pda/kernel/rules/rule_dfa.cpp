@@ -54,6 +54,7 @@ void RuleDfa::add_state(std::span<const Item> items) {
   for (const Item& item : items) {
     const NfaState& nfa_state = nfa_.states[item.state];
     defaults += nfa_state.is_default;
+    state.counts |= nfa_state.body != NONE;
     if (item.state == nfa_.rules[nfa_state.rule].final) {
       state.flags |= STATE_FINAL;
       if (nfa_state.rule != nfa_.root || nfa_.root_called) state.flags |= STATE_LEAVES;
@@ -88,6 +89,7 @@ void RuleDfa::add_state(std::span<const Item> items) {
 void RuleDfa::add_unbuilt(const DfaState& before) {
   DfaState state;
   state.flags = before.flags & ~STATE_BUILT;
+  state.counts = before.counts;
   if (before.default_state != DEAD) state.default_state = BOTTOM;
   states_.push_back(state);
 }

@@ -69,6 +69,7 @@ struct DfaState {
   u32 calls = 0, call_count = 0;
   u32 tokens = 0, token_count = 0;
   bool dense = false;  // many bytes are live
+  bool counts = false;  // some item of it is in the body of a repetition
   u16 lookups = 0;  // of bytes in it, until it has a table
   u32 table = NONE;  // of a dense state with many lookups: its 256 targets
   StateId default_state = DEAD;  // of a delta state: the state that it differs from by its own ranges; BOTTOM until that is known

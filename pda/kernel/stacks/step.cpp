@@ -69,6 +69,7 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
 
 // Enters called rules, callers before callees: ranks grow along calls that are made before anything is read.
 void Steps::enter_called(std::vector<StackEdge>& raw) {
+  if (std::none_of(raw.begin(), raw.end(), [this](const StackEdge& edge) { return dfa_[edge.state].flags & STATE_CALLS; })) return;
   struct Pending {
     u32 rank;
     RuleId rule;
