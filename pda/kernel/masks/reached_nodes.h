@@ -40,11 +40,9 @@ class ReachedNodes {
     work.spend(2 + (sorted_.size() + added.size()) / 4);
     std::set_difference(added.begin(), added.end(), sorted_.begin(), sorted_.end(), std::back_inserter(fresh));
     if (fresh.empty()) return;
-    std::size_t before = sorted_.size(), left = fresh.size();
-    sorted_.resize(before + left);
-    // PERF: merged from the end, in place; std::inplace_merge asks the heap for a buffer.
-    for (std::size_t to = sorted_.size(); left > 0;)
-      sorted_[--to] = before > 0 && fresh[left - 1] < sorted_[before - 1] ? sorted_[--before] : fresh[--left];
+    const auto before = static_cast<std::ptrdiff_t>(sorted_.size());
+    sorted_.insert(sorted_.end(), fresh.begin(), fresh.end());
+    std::inplace_merge(sorted_.begin(), sorted_.begin() + before, sorted_.end());
   }
 
  private:
