@@ -32,6 +32,12 @@ def test_entries_say_what_and_why() -> None:
     assert len({(entry["file"], entry["change"]) for entry in entries}) == len(entries)
 
 
+def test_every_entry_fits_a_line(mutants: ModuleType) -> None:
+    """Whoever changes such a line has to think again."""
+    entries = tomllib.loads((SCRIPTS / "mutants_equal.toml").read_text("utf-8"))["mutant"]
+    assert not [entry for entry in entries if not mutants.fits(entry, SCRIPTS.parent)]
+
+
 @pytest.mark.parametrize(
     ("change", "is_there"),
     [
