@@ -22,9 +22,15 @@ def mutants() -> ModuleType:
     return module
 
 
-def test_entries_say_what_and_why() -> None:
+@pytest.fixture(scope="module")
+def entries(mutants: ModuleType) -> list[dict[str, str]]:
+    """Those of mutants_equal.toml."""
+    listed: list[dict[str, str]] = tomllib.loads(mutants.EQUAL.read_text("utf-8"))["mutant"]
+    return listed
+
+
+def test_entries_say_what_and_why(entries: list[dict[str, str]]) -> None:
     """Each is one change in a line of a file that exists, equal in effect or a matter of speed."""
-    entries = tomllib.loads((SCRIPTS / "mutants_equal.toml").read_text("utf-8"))["mutant"]
     for entry in entries:
         assert set(entry) == {"file", "change", "reason"}
         assert entry["change"].count("⟦") == entry["change"].count(" → ") == entry["change"].count("⟧") == 1
@@ -32,10 +38,9 @@ def test_entries_say_what_and_why() -> None:
     assert len({(entry["file"], entry["change"]) for entry in entries}) == len(entries)
 
 
-def test_every_entry_fits_a_line(mutants: ModuleType) -> None:
+def test_every_entry_fits_a_line(mutants: ModuleType, entries: list[dict[str, str]]) -> None:
     """Whoever changes such a line has to think again."""
-    entries = tomllib.loads((SCRIPTS / "mutants_equal.toml").read_text("utf-8"))["mutant"]
-    assert not [entry for entry in entries if not mutants.fits(entry, SCRIPTS.parent)]
+    assert not [entry for entry in entries if not mutants.fits(entry, mutants.ROOT)]
 
 
 @pytest.mark.parametrize(

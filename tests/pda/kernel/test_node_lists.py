@@ -7,8 +7,8 @@ import re
 from typing import Final
 
 import pytest
+from support.engines import Engine, matcher
 
-from stackmask.pda import _kernel
 from stackmask.pda.ebnf import ebnf_grammar
 
 # Every text of one to four digits, so the last nodes of the trie are in the lists.
@@ -21,19 +21,17 @@ STOP: Final = len(TOKENS) - 1
 
 
 @pytest.mark.parametrize("digits", ["[0-9]", "[37]", "[5-9]", "[09]"], ids=["all", "two", "last", "ends"])
-def test_a_rule_that_ends_in_several_states(digits: str) -> None:
+def test_a_rule_that_ends_in_several_states(kernel: Engine, digits: str) -> None:
     """After one, two and three digits: at 1,110 nodes of 11,110, at 155, or at 14. The lists of the three states become one, in order."""
-    trie = _kernel.TokenTrie(TOKENS, len(TOKENS))
     # The rule calls itself, so it is not inlined.
     grammar = ebnf_grammar(
         f"root ::= n m\nn ::= {digits} | {digits} {digits} | {digits} {digits} {digits} | '(' n ')'\nm ::= [5-9] | 'a' [0-9]* 'z'"
     )
-    made = _kernel.KernelGrammar(trie, grammar, states=100_000, stack_depth=100_000, memory=64 << 20, seconds=30.0, step_work=10**9)
-    matcher = _kernel.Matcher(made, [STOP])
+    at = matcher(kernel, grammar, TOKENS, (STOP,))
     begins = re.compile(rf"\(|(?:{digits}){{1,3}}[5-9]?".encode())
     expected = [token for token, text in enumerate(TOKENS) if text is not None and begins.fullmatch(text)]
-    assert matcher.allowed_tokens() == expected
+    assert at.allowed_tokens() == expected
     for text in (b"(", TOKENS[expected[0]], b")", b"a", b"7", b"z"):
-        assert matcher.accept_token(TOKENS.index(text)), text
-        allowed = matcher.allowed_tokens()
-        assert allowed == [token for token in range(len(TOKENS)) if matcher.validate_tokens([token])], text
+        assert at.accept_token(TOKENS.index(text)), text
+        allowed = at.allowed_tokens()
+        assert allowed == [token for token in range(len(TOKENS)) if at.validate_tokens([token])], text
