@@ -36,6 +36,10 @@ _BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
 _BLANKS: Final = frozenset(_BLANK_TEXT.encode())
 _WHITESPACE: Final = frozenset({"flexible", "compact", *STYLES})
 """The words for whitespace."""
+_ESCAPES: Final = ("needed", "any")
+_ORDERS: Final = ("schema", "any")
+_FORMATS: Final = ("enforce", "annotate")
+_EXTRA_PROPERTIES: Final = ("schema", "closed")
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -74,7 +78,8 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    _check_option("escapes", escapes, ("needed", "any"))
+    if escapes not in _ESCAPES:
+        raise _not_an_option("escapes", escapes, _ESCAPES)
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
@@ -232,9 +237,12 @@ def _define(
     serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
-    _check_option("property_order", property_order, ("schema", "any"))
-    _check_option("format", format, ("enforce", "annotate"))
-    _check_option("extra_properties", extra_properties, ("schema", "closed"))
+    if property_order not in _ORDERS:
+        raise _not_an_option("property_order", property_order, _ORDERS)
+    if format not in _FORMATS:
+        raise _not_an_option("format", format, _FORMATS)
+    if extra_properties not in _EXTRA_PROPERTIES:
+        raise _not_an_option("extra_properties", extra_properties, _EXTRA_PROPERTIES)
     check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
@@ -282,19 +290,18 @@ def _define(
             compilation.release()
 
 
-def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
-    """Raise where an option has a value that it does not know."""
-    if value not in allowed:
-        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+def _not_an_option(option: str, value: str, allowed: tuple[str, str]) -> SchemaError:
+    """The error for an option with a value that it does not know."""
+    return SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def check_whitespace(whitespace: Whitespace) -> None:
     """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
+    if whitespace in _WHITESPACE:
+        return
     if isinstance(whitespace, Separators):
         if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
             raise SchemaError(f"separators must be , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
-        return
-    if whitespace in _WHITESPACE:
         return
     for node in regex_grammar(whitespace).nodes:
         match node:

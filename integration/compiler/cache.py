@@ -10,7 +10,6 @@ and a future and its exception never refer to each other, since only the garbage
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from traceback import clear_frames
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from ...pda.budget import STOP
 
@@ -28,7 +27,7 @@ class Sized(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes it takes now."""
+        """Bytes it takes now, with those of its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,8 @@ class Cache(Generic[S]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = Lock()
-        # values with their size when last used, of which so much is that of the key
-        self._ready: OrderedDict[Hashable, tuple[S, int, int]] = OrderedDict()
+        # values with their size when last used
+        self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()
         self._pending: dict[Hashable, SharedFuture[S] | None] = {}  # None until somebody waits: a future takes longer than all else here
         self._wanted: dict[Hashable, int] = {}  # of what is made on an executor, how many wait for it
         self._size = self._hits = self._misses = self._waited = 0
@@ -163,7 +162,7 @@ class Cache(Generic[S]):
         if found is None:
             return None
         self._hits += 1
-        self._keep(key, found[0], found[2])
+        self._keep(key, found[0])
         return found[0]
 
     def _joined(self, key: Hashable) -> SharedFuture[S]:
@@ -222,15 +221,15 @@ class Cache(Generic[S]):
 
     def _forget(self, key: Hashable) -> SharedFuture[S] | None:
         """Remove a value in the making and return its future, if there is one; call under the lock."""
-        self._wanted.pop(key, None)
+        if self._wanted:  # PERF: to look up a key takes the hashes of all its parts
+            self._wanted.pop(key, None)
         return self._pending.pop(key)
 
     def _finish(self, key: Hashable, value: S) -> None:
         """Cache a finished value, and pass it to all waiting callers."""
-        of_key = _bytes_of(key)
         with self._lock:
             future = self._forget(key)
-            self._keep(key, value, of_key)
+            self._keep(key, value)
         if future is not None:
             future.set_result(value)
 
@@ -250,38 +249,20 @@ class Cache(Generic[S]):
             future.cancel()
             future.set_running_or_notify_cancel()
 
-    def _keep(self, key: Hashable, value: S, of_key: int) -> None:
+    def _keep(self, key: Hashable, value: S) -> None:
         """Add a value as the most recent with its present size, and drop old ones while there are too many bytes; call under the lock.
 
         A value that is too large by itself is not kept and drops nothing; otherwise one hostile specification would evict all others.
-        The key counts too: a schema of few constraints may have long descriptions.
         """
-        _, before, _ = self._ready.pop(key, (None, 0, 0))
-        size = value.size + of_key
+        _, before = self._ready.pop(key, (None, 0))
+        size = value.size
         if size > self._capacity:
             self._size -= before
             return
-        self._ready[key] = value, size, of_key
+        self._ready[key] = value, size
         self._size += size - before
         while self._size > self._capacity and self._ready:
             self._size -= self._ready.popitem(last=False)[1][1]
-
-
-_SHORT: Final = 100
-"""Characters of a text that is not counted."""
-
-
-def _bytes_of(key: object) -> int:
-    """The size of the texts in a key, those aside that are short, as words for options are."""
-    size = 0
-    for part in key if isinstance(key, tuple) else (key,):
-        kind = part.__class__
-        if kind is bytes or kind is str:
-            if len(part) > _SHORT:
-                size += sys.getsizeof(part)
-        elif isinstance(part, tuple):
-            size += _bytes_of(part)
-    return size
 
 
 def _follow(future: SharedFuture[S]) -> SharedFuture[S]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import PurePath
@@ -99,6 +100,13 @@ def memory_of_schema(key: bytes) -> int:
     A byte that opens an object, an array or a string may stand in a text, too.
     """
     return len(key) + _CONTAINER_BYTES * (key.count(b"}") + key.count(b"]")) + _STRING_BYTES * key.count(b"\x8c")
+
+
+def memory_of_texts(key: object) -> int:
+    """The bytes of the texts in any key of the cache."""
+    if isinstance(key, tuple):
+        return sum(map(memory_of_texts, key))
+    return sys.getsizeof(key) if isinstance(key, bytes | str) else 0
 
 
 def schema_of_key(key: bytes) -> Any:

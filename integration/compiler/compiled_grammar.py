@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ...pda import html
 from ...pda.captures import CaptureReader
@@ -30,8 +29,7 @@ SHOWN_TEXT: Final = 20_000
 """The most that a notebook shows of a grammar: entries of its report, nodes of a grammar whose rules are shown, and their characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompileStats:
+class CompileStats(NamedTuple):
     """The cost of a compilation: wall-clock seconds in the front end and in the engine, and the size of the grammar between the two."""
 
     kind: str

@@ -27,7 +27,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Whitespace
 from .cache import Cache, CacheInfo, SharedFuture
 from .checking import check_text
 from .compiled_grammar import CompiledGrammar
-from .jobs import NO_DOCUMENTS, Job, JobReader, own_errors
+from .jobs import NO_DOCUMENTS, PYTHONS_ERRORS, Job, JobReader, own_error
 
 _PACKAGE: Final = __name__.partition(".")[0]
 MOST_WARNINGS: Final = 100
@@ -117,7 +117,7 @@ class Compiler:
         A keyword that has no effect but was probably meant to, such as a misspelt one, is a `StackmaskWarning`; `strict_keywords` makes
         it an error.
         """
-        with own_errors():
+        try:
             job = self._jobs.json_schema(
                 schema,
                 whitespace=whitespace,
@@ -130,6 +130,8 @@ class Compiler:
                 strict_keywords=strict_keywords,
                 distinct_keys=distinct_keys,
             )
+        except PYTHONS_ERRORS as error:
+            raise own_error(error) from error
         grammar = self._get(job)
         messages = grammar.warnings
         if messages:
@@ -184,7 +186,7 @@ class Compiler:
             job = self.read(kind, *arguments, **options)
         except (GrammarError, LimitError) as error:
             return SharedFuture.failed(error)
-        return self.start(job, partial(self.compile, job))
+        return self._cache.submit(job.key, partial(self.compile, job), self._executor)
 
     def check(self, text: str | None, kind: str, *arguments: Any, **options: Any) -> SharedFuture[dict[str, Any]]:
         """Facts about a specification and a text in it (`checking.py`), as a future; nothing is cached."""
@@ -226,14 +228,15 @@ class Compiler:
     def compile(self, job: Job) -> CompiledGrammar:
         """Compile a specification that was read, without caching it; if it generates nothing, the front end says why."""
         start = time.monotonic()
-        grammar, report = job.front_end()
         try:
-            with own_errors():
-                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits).described(
-                    job.tell, job.memory
-                )
-        except UnsatisfiableError as error:
-            raise error if job.explain is None else job.explain() from None
+            grammar, report = job.make()
+            try:
+                compiled = CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
+            except UnsatisfiableError as error:
+                raise error if job.explain is None else job.explain() from None
+            return compiled.described(job.tell, job.memory)
+        except PYTHONS_ERRORS as error:
+            raise own_error(error) from error
 
 
 @cache

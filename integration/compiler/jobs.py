@@ -9,9 +9,8 @@ Nothing is compiled here, so the same schema as text, as a mapping or as a pydan
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ...pda.choice import choice_grammar
@@ -35,7 +34,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
-from .cache_key import has_free_keys, is_plain, memory_of_schema, parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import has_free_keys, is_plain, memory_of_schema, memory_of_texts, parse_json, read_schema, schema_key, schema_of_key
 from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
@@ -55,16 +54,20 @@ class Job(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """About how many bytes its report holds: a schema, whose entries are made when they are first looked at."""
+        """About how many bytes a cached grammar keeps of it: its key, and the schema of the report, whose entries are made on demand."""
         if self.kind != "json_schema":
-            return 0
+            return memory_of_texts(self.key)
         assert isinstance(self.key, tuple)
-        return memory_of_schema(self.key[1])
+        _, schema, whitespace, _, documents, *_ = self.key
+        size = len(schema) + memory_of_schema(schema) + len(whitespace)
+        return size + memory_of_texts(documents) + sum(memory_of_schema(document) for _, document in documents) if documents else size
 
     def front_end(self) -> tuple[Grammar, Report | None]:
         """Its grammar, and the report on it; it raises only stackmask's own errors."""
-        with own_errors():
+        try:
             return self.make()
+        except PYTHONS_ERRORS as error:
+            raise own_error(error) from error
 
 
 class JobReader:
@@ -85,8 +88,10 @@ class JobReader:
         prepare = _KINDS.get(kind)
         if prepare is None:
             raise ValueError(f"no specification is called {kind!r}; available: {', '.join(_KINDS)}")
-        with own_errors():
+        try:
             return prepare(self, *arguments, **options)
+        except PYTHONS_ERRORS as error:
+            raise own_error(error) from error
 
     def json_schema(
         self,
@@ -286,35 +291,22 @@ def _tell_choice(options: Sequence[str], data: bytes, position: int, rules: Sequ
     return (choice_refusal(options, data),), ()
 
 
-class _OwnErrors:
-    """The context of `own_errors`. PERF: one made of a generator takes longer than the cache."""
+PYTHONS_ERRORS: Final = (MemoryError, RecursionError, OverflowError)
+"""What Python and the kernel raise about memory, the stack or large numbers.
 
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is None:
-            return
-        match error:
-            case MemoryError():
-                raise LimitError("the specification takes more memory than there is", limit="memory") from error
-            case RecursionError():
-                raise LimitError("the specification is nested too deep for Python's stack", limit="nesting") from error
-            case OverflowError():
-                raise LimitError(f"a number of the specification is too large: {error}", limit="specification_bytes") from error
+Front ends check before they build and do not recurse on a specification; this is for cases that they have missed.
+"""
 
 
-_OWN_ERRORS: Final = _OwnErrors()
-
-
-def own_errors() -> AbstractContextManager[None]:
-    """Turn the errors of Python and the kernel about memory, the stack or large numbers into a LimitError.
-
-    Front ends check before they build and do not recurse on a specification; this is for cases that they have missed.
-    """
-    return _OWN_ERRORS
+def own_error(error: BaseException) -> LimitError:
+    """The error of stackmask's own for one of `PYTHONS_ERRORS`."""
+    match error:
+        case MemoryError():
+            return LimitError("the specification takes more memory than there is", limit="memory")
+        case RecursionError():
+            return LimitError("the specification is nested too deep for Python's stack", limit="nesting")
+        case _:
+            return LimitError(f"a number of the specification is too large: {error}", limit="specification_bytes")
 
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(

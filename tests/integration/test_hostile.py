@@ -121,7 +121,7 @@ WRAPS: dict[str, Callable[[Any], Any]] = {
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     """A compiler without the guard."""
     for module in (facade, jobs):
-        monkeypatch.setattr(module, "own_errors", contextlib.nullcontext)
+        monkeypatch.setattr(module, "PYTHONS_ERRORS", ())
     tokens = [bytes((byte,)) for byte in range(256)]
     made = Compiler(Vocabulary.from_bytes([*tokens, None], stop_token_ids=[256]), limits=Limits(compile_seconds=SECONDS))
     yield made

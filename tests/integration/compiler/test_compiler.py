@@ -701,24 +701,19 @@ def test_grown_values_are_measured_again():
     assert (cache.info.entries, cache.info.size) == (2, 100)
 
 
-def test_keys_are_measured():
-    """The texts in a key count with its value, when it is used again, too, and no more once it is gone."""
-
-    @dataclasses.dataclass(eq=False)
-    class Value:
-        size: int
-
-    cache: Cache[Value] = Cache(10_000)
-    key = ("kind", b"x" * 3_000, (b"y" * 2_000, None), 7)
-    texts = sum(map(sys.getsizeof, (b"x" * 3_000, b"y" * 2_000)))
-    for _ in range(3):
-        first = cache.get(key, lambda: Value(10))
-        assert (cache.info.entries, cache.info.size) == (1, texts + 10)
-    cache.get("z" * 5_000, lambda: Value(0))
-    assert (cache.info.entries, cache.info.size) == (1, sys.getsizeof("z" * 5_000)), "the first made room"
-    assert cache.get(key, lambda: Value(10)) is not first
-    cache.get(b"w" * 10_000, lambda: Value(0))
-    assert (cache.info.entries, cache.info.size) == (1, texts + 10), "what is too large by its key is not kept"
+def test_specifications_are_measured(compiler):
+    """A grammar counts what its specification takes: its key, and for a JSON Schema the value that its report keeps, documents too."""
+    texts = sum(map(sys.getsizeof, ("regex", "a" * 3_000)))
+    assert compiler.read("regex", "a" * 3_000).memory == texts
+    document = {"title": "x" * 7_000}
+    plain = compiler.read("json_schema", {"title": "x" * 5_000})
+    for job, more in (
+        (plain, 0),
+        (compiler.read("json_schema", {"title": "x" * 5_000}, whitespace="[ ]?" * 200), 800),
+        (compiler.read("json_schema", {"title": "x" * 5_000}, documents={"http://a": document, "http://b": document}), 4 * 7_000),
+    ):
+        assert 10_000 + more < job.memory < 11_000 + more
+    assert compiler.compile(plain).size == compiler.compile(plain).described(None).size + plain.memory
 
 
 def test_the_size_is_about_right():
