@@ -34,6 +34,8 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       step_budget_(budget(1, 0)), threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)),
       node_threshold_(COLLECTED_NODES) {
   watch_memory(0);
+  // PERF: a first mask would read as much code to find that little memory is taken as to write its bits.
+  if (limits.memory >= LEAST_MEMORY) work_to_collect_ = work().total() + WORK_TO_COLLECT;
 }
 
 // A call may take half of the limit besides what matchers hold, which may be a little more than the limit: their masks can be filled.

@@ -22,6 +22,11 @@ class ListIndex {
     return found ? *found : NONE;
   }
 
+  void clear() {
+    if (keyed_) table_.clear();
+    keyed_ = 0;
+  }
+
  private:
   static constexpr std::size_t FEW = 8;  // PERF: most lists end as short ones, for which no table is made
   FlatMap table_;  // of list[0, keyed_)

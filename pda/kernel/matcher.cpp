@@ -40,12 +40,12 @@ bool Matcher::is_completed() const {
 }
 
 // All or nothing, should there be no memory.
-void Matcher::advance(u32 state, bool read, TokenId token, std::string text) {
+void Matcher::advance(u32 state, bool read, TokenId token, std::string_view text) {
   const std::size_t steps = history_.size();
   try {
     history_.push_back(state);
     if (!tokens_.empty()) tokens_.push_back(tokens_.back() + read);
-    if (automaton_->captures()) taken_.emplace_back(token, std::move(text));
+    if (automaton_->captures()) taken_.emplace_back(token, text);
   } catch (...) {
     cut(steps);
     throw;
@@ -84,7 +84,7 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
     automaton_->check_held();
     const u32 before = tokens();
     // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
-    advance(history_.back(), count != 0, NONE, automaton_->captures() ? std::string(data, count) : std::string());
+    advance(history_.back(), count != 0, NONE, {data, count});
     const std::size_t steps = history_.size() - 1;
     try {
       for (std::size_t i = 0; i < count; i++) {

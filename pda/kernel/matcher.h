@@ -51,7 +51,7 @@ class Matcher {
   std::size_t slot_ = 0;  // of history_ in the automaton
   bool is_stop(TokenId token) const;
   u32 tokens() const { return tokens_.empty() ? 0 : tokens_.back(); }
-  void advance(u32 state, bool read, TokenId token, std::string text);
+  void advance(u32 state, bool read, TokenId token, std::string_view text);
   void cut(std::size_t steps);
   u32 after(u32 state, TokenId token, u32 tokens) const;  // NO_STACK if refused
   bool fill(u32 state, u32 tokens, u32* row) const;

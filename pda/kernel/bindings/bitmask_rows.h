@@ -1,8 +1,6 @@
 // A bitmask of Python that the kernel writes to.
 #pragma once
 
-#include <cstring>
-
 #include "bindings/python.h"
 
 namespace stackmask {
@@ -47,7 +45,8 @@ class BitmaskRows {
 
   void check(const TokenTrie& trie) {
     const char* format = view_.format ? view_.format : "B";
-    if (view_.itemsize != 4 || !(std::strcmp(format, "i") == 0 || std::strcmp(format, "l") == 0 || std::strcmp(format, "<i") == 0))
+    const char* type = format[0] == '<' && format[1] == 'i' ? format + 1 : format;
+    if (view_.itemsize != 4 || (type[0] != 'i' && type[0] != 'l') || type[1] != 0)
       throw nb::type_error((std::string("the bitmask has format '") + format + "', not int32").c_str());
     if (view_.ndim != 1 && view_.ndim != 2)
       throw nb::value_error(("the bitmask has " + std::to_string(view_.ndim) + " dimensions, not 1 or 2").c_str());
@@ -57,7 +56,8 @@ class BitmaskRows {
       throw nb::value_error(("a row of the bitmask has " + std::to_string(width_) + " words; " + std::to_string(trie.size()) +
                              " tokens take " + std::to_string(trie.words()))
                                 .c_str());
-    if (!PyBuffer_IsContiguous(&view_, 'C')) throw nb::value_error("the bitmask is not C-contiguous");
+    const bool packed = view_.strides[view_.ndim - 1] == 4 && (view_.ndim == 1 || view_.strides[0] == 4 * width_);
+    if (!packed && !PyBuffer_IsContiguous(&view_, 'C')) throw nb::value_error("the bitmask is not C-contiguous");
     if (view_.readonly) throw nb::value_error("the bitmask is read-only");
   }
 };

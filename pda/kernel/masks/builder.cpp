@@ -18,7 +18,9 @@ void StateMaskBuilder::build(ListId list, StateId state, bool under_guards) {
   guarded = under_guards;
   const NodeId first = lists[list][0];
   index = lists[list].size() == 1 && (first == TokenTrie::ROOT || trie.large(first)) ? trie.classes(first) : nullptr;
-  if (!index || !take_class_loop(*this, state)) {
+  if (!index) {
+    walk_nodes(list, state);
+  } else if (!take_class_loop(*this, state)) {
     clear();
     walk_nodes(list, state);
   }
@@ -94,6 +96,15 @@ constexpr std::size_t FEW_STATES = 16;  // found without a table
 void StateMaskBuilder::gather_moves() {
   if (hits.empty()) return;
   dfa.work().spend(hits.size());
+  const StateId first = hits[0].first;
+  if (std::ranges::all_of(hits, [first](const auto& hit) { return hit.first == first; })) {  // PERF: as in most masks
+    PooledVector<NodeId> nodes;
+    for (const auto& hit : hits) nodes.push_back(hit.second);
+    const ListId list = lists.intern_unsorted(nodes, dfa.work());
+    each_move(first, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
+    hits.clear();
+    return;
+  }
   PooledVector<std::pair<StateId, u32>> states;  // (state, where its nodes end)
   PooledVector<NodeId> by_state;                 // nodes, those of one state together
   group_hits(states, by_state);

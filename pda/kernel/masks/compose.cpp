@@ -14,6 +14,7 @@
 namespace stackmask {
 
 namespace {
+constexpr u64 MOST_KEPT = 50'000;  // work of a composition whose lists the next one takes over
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
 
 u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
@@ -27,7 +28,7 @@ class MaskComposer {
   MaskComposer(TokenMasks& masks, StackId configuration)
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
-        statistics_(masks.statistics_), configuration_(configuration) {
+        statistics_(masks.statistics_), configuration_(configuration), spent_(dfa_.work().spent()) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
     const u32 values = flags ? new_values_.guard_values(configuration, MOST_VALUES) : 0;
@@ -36,29 +37,29 @@ class MaskComposer {
     all_values_ = (flags ? new_values_.guard_values(configuration, MOST_VALUES, true) : 0) + trie_.max_token_bytes();
   }
 
+  MaskComposer(const MaskComposer&) = delete;
+  // Each entry of a list was counted as work. PERF: to ask each list for its size reads as much code as to compose a small mask.
+  ~MaskComposer() {
+    if (dfa_.work().spent() - spent_ > MOST_KEPT) l_.free();
+  }
+
   // State masks, NONE, sets of tokens, NONE, denied tokens.
-  void compose(std::vector<u32>& key) {
+  std::span<const u32> compose() {
     begin();
-    for (std::size_t v = 0; v < visits_.size(); v++) take(v);
-    PooledVector<TokenId> denied;
-    statistics_.unverified += !unverified_.empty(), statistics_.refuted += !refuted_.empty();
-    std::sort(used_.begin(), used_.end());
-    used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
-    if (!unverified_.empty() || !refuted_.empty()) {
-      // PERF: of 59,000 tokens after a blank between two arrays, masks hold 900.
-      const bool many = nodes_below(unverified_) + nodes_below(refuted_) >= trie_.thresholds().tried_nodes;
-      statistics_.held_trials += many;
-      denied_.find_denied(configuration_, many ? bits() : nullptr, unverified_, refuted_, denied);
+    for (std::size_t v = 0; v < l_.visits.size(); v++) take(v);
+    if (l_.used.size() > 1) {
+      std::sort(l_.used.begin(), l_.used.end());
+      l_.used.erase(std::unique(l_.used.begin(), l_.used.end()), l_.used.end());
     }
-    if (begins_value_ || stacks_.guarded(configuration_)) denied_.find_zeros(configuration_, begins_value_, denied);
     // State masks with a bitmask first: they are copied, the others added.
     for (const bool dense : {true, false})
-      for (const StateMaskId id : used_)
-        if ((state_masks_[id].dense != nullptr) == dense) key.push_back(id);
-    key.push_back(NONE);
-    key.insert(key.end(), token_sets_.begin(), token_sets_.end());
-    key.push_back(NONE);
-    key.insert(key.end(), denied.begin(), denied.end());
+      for (const StateMaskId id : l_.used)
+        if ((state_masks_[id].dense != nullptr) == dense) l_.key.push_back(id);
+    l_.key.push_back(NONE);
+    for (const u32 set : l_.token_sets) l_.key.push_back(set);
+    l_.key.push_back(NONE);
+    if (!l_.unverified.empty() || !l_.refuted.empty() || begins_value_ || stacks_.guarded(configuration_)) add_denied();
+    return l_.key;
   }
 
  private:
@@ -70,8 +71,8 @@ class MaskComposer {
     bool sole;  // it is the only stack, and is left
     ListId reached;  // the nodes at which it was reached, NONE for those in `all`
     ListId waiting;  // the nodes at which it is still to be visited, NONE for none
-    u32 more;  // index into more_waiting_: further lists of such nodes, NONE if it never had any
-    u32 all;  // index into all_nodes_
+    u32 more;  // index into more_waiting: further lists of such nodes, NONE if it never had any
+    u32 all;  // index into all_nodes
   };
   struct Visit {
     ListId nodes;
@@ -82,6 +83,38 @@ class MaskComposer {
   struct Reached {
     u32 place;
     ListId nodes;
+  };
+  struct Lists {
+    std::vector<Place> places;
+    ListIndex place_of;
+    std::vector<ReachedNodes> all_nodes;
+    std::vector<std::vector<NodeId>> more_waiting;  // lists in a row, no node twice
+    std::vector<u32> visits;  // places
+    std::optional<CoveredTokens> covered;  // by used[0, added_), once many nodes were looked at
+    FlatMap narrowed;  // by list
+    std::vector<StateMaskId> used;  // the mask's state masks
+    std::vector<u32> token_sets;  // ... and sets of tokens read by id
+    std::vector<NodeId> unverified, refuted;  // trie nodes, see denied_tokens.h
+    std::vector<NodeId> left;  // nodes at which the state of a sole stack is left
+    // (node, spellings of seen values on the way) for spelled_below_, and of these the ones that the state of a sole stack itself reads
+    std::vector<std::pair<NodeId, u32>> spelled, spelled_alone;
+    std::vector<u32> bits, key;
+    // Used by go_on(), leave() and take(); kept to reuse their memory.
+    std::vector<Reached> entering, leavings;
+    std::vector<StateMaskId> open;
+    std::vector<NodeId> kept, seen, fresh;
+    void clear() {
+      if (covered || !all_nodes.empty() || !more_waiting.empty() || narrowed.bytes()) clear_rare();
+      place_of.clear(), places.clear(), visits.clear(), used.clear(), token_sets.clear(), unverified.clear(), refuted.clear();
+      left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), open.clear();
+      kept.clear(), seen.clear(), fresh.clear();
+    }
+    STACKMASK_NOINLINE void clear_rare() { all_nodes.clear(), more_waiting.clear(), covered.reset(), narrowed.clear(); }
+    STACKMASK_NOINLINE void free() {
+      const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
+      each(places, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key, entering, leavings, open, kept,
+           seen, fresh);
+    }
   };
   TokenMasks& masks_;
   const TokenTrie& trie_;
@@ -95,38 +128,36 @@ class MaskComposer {
   NodeLists& lists_;
   Statistics& statistics_;
   StackId configuration_;
+  u64 spent_;  // before
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
-  PooledVector<Place> places_;
-  ListIndex place_of_;
-  std::vector<ReachedNodes> all_nodes_;
-  std::vector<std::vector<NodeId>> more_waiting_;  // lists in a row, no node twice
-  PooledVector<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
-  std::optional<CoveredTokens> covered_;  // by used_[0, added_), once many nodes were looked at
-  FlatMap narrowed_;  // by list
-  PooledVector<StateMaskId> used_;  // the mask's state masks
-  PooledVector<u32> token_sets_;  // ... and sets of tokens read by id
   bool begins_value_ = false;  // a token enters a value that must differ
-  PooledVector<NodeId> unverified_, refuted_;  // trie nodes, see denied_tokens.h
-  PooledVector<NodeId> left_;  // nodes at which the state of a sole stack is left
-  // (node, spellings of seen values on the way) for spelled_below_, and of these the ones that the state of a sole stack itself reads
-  PooledVector<std::pair<NodeId, u32>> spelled_, spelled_alone_;
-  PooledVector<u32> bits_;
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false, counted_alone_ = false;
-  // Used by go_on(), leave() and take(); kept to reuse their memory.
-  PooledVector<Reached> entering_, leavings_;
-  PooledVector<StateMaskId> open_;
-  PooledVector<NodeId> kept_, seen_, fresh_;
+  Pooled<Lists> pooled_;
+  Lists& l_ = *pooled_;
+
+  STACKMASK_NOINLINE void add_denied() {
+    PooledVector<TokenId> denied;
+    statistics_.unverified += !l_.unverified.empty(), statistics_.refuted += !l_.refuted.empty();
+    if (!l_.unverified.empty() || !l_.refuted.empty()) {
+      // PERF: of 59,000 tokens after a blank between two arrays, masks hold 900.
+      const bool many = nodes_below(l_.unverified) + nodes_below(l_.refuted) >= trie_.thresholds().tried_nodes;
+      statistics_.held_trials += many;
+      denied_.find_denied(configuration_, many ? bits() : nullptr, l_.unverified, l_.refuted, denied);
+    }
+    if (begins_value_ || stacks_.guarded(configuration_)) denied_.find_zeros(configuration_, begins_value_, denied);
+    l_.key.insert(l_.key.end(), denied.begin(), denied.end());
+  }
 
   // The mask so far, as bits.
   const u32* bits() {
-    dfa_.work().spend((1 + used_.size()) * (1 + trie_.words() / 32));
-    bits_.resize(trie_.words());
+    dfa_.work().spend((1 + l_.used.size()) * (1 + trie_.words() / 32));
+    l_.bits.resize(trie_.words());
     bool first = true;
-    for (const StateMaskId id : used_) masks_.add(state_masks_[id], std::exchange(first, false), bits_.data());
-    return bits_.data();
+    for (const StateMaskId id : l_.used) masks_.add(state_masks_[id], std::exchange(first, false), l_.bits.data());
+    return l_.bits.data();
   }
 
   std::size_t nodes_below(std::span<const NodeId> nodes) const {
@@ -141,16 +172,16 @@ class MaskComposer {
       const StackEdge edge = stacks_.edges(configuration_)[i];
       if (edge.state == BOTTOM) continue;
       dfa_.build(edge.state);
-      for (u32 t = 0; t < dfa_[edge.state].token_count; t++) token_sets_.push_back(dfa_.token_edge(edge.state, t).set);
+      for (u32 t = 0; t < dfa_[edge.state].token_count; t++) l_.token_sets.push_back(dfa_.token_edge(edge.state, t).set);
       if (dfa_[edge.state].flags & STATE_BYTES) visit(place(edge.state, edge.below, false, false), NodeLists::ROOT);
     }
   }
 
   u32 place(StateId state, StackId below, bool passed, bool sole) {
     const Place added{state, below, passed, sole, NONE, NONE, NONE, NONE};
-    if (const u32 found = place_of_.find(places_, key_of(added), key_of); found != NONE) return found;
-    places_.push_back(added);
-    return static_cast<u32>(places_.size() - 1);
+    if (const u32 found = l_.place_of.find(l_.places, key_of(added), key_of); found != NONE) return found;
+    l_.places.push_back(added);
+    return static_cast<u32>(l_.places.size() - 1);
   }
   static u64 key_of(const Place& place) {  // INVARIANT: there are fewer than 2^30 states
     return (static_cast<u64>(place.state & 0x3FFFFFFF) << 2 | (place.sole ? 2u : 0u) | (place.passed ? 1u : 0u)) << 32 | place.below;
@@ -158,41 +189,41 @@ class MaskComposer {
 
   // The list of the nodes that are new to a place, NONE if there are none.
   ListId reach(u32 id, ListId nodes) {
-    Place& at = places_[id];
+    Place& at = l_.places[id];
     if (at.all == NONE) {
       if (at.reached == nodes) return NONE;
       if (at.reached == NONE) return at.reached = nodes;
-      at.all = static_cast<u32>(all_nodes_.size());
-      all_nodes_.emplace_back(lists_[at.reached]);
+      at.all = static_cast<u32>(l_.all_nodes.size());
+      l_.all_nodes.emplace_back(lists_[at.reached]);
     }
     const std::span<const NodeId> added = lists_[nodes];
-    all_nodes_[at.all].add(added, trie_.node_count(), dfa_.work(), fresh_);
-    if (fresh_.empty()) return NONE;
-    return fresh_.size() == added.size() ? nodes : lists_.intern(fresh_);
+    l_.all_nodes[at.all].add(added, trie_.node_count(), dfa_.work(), l_.fresh);
+    if (l_.fresh.empty()) return NONE;
+    return l_.fresh.size() == added.size() ? nodes : lists_.intern(l_.fresh);
   }
 
   // The nodes at which the place was neither visited before nor waits to be.
   void visit(u32 id, ListId nodes) {
-    Place& at = places_[id];
+    Place& at = l_.places[id];
     if (at.waiting == NONE) {
       at.waiting = nodes;
-      visits_.push_back(id);
+      l_.visits.push_back(id);
       return;
     }
     if (at.more == NONE) {
-      at.more = static_cast<u32>(more_waiting_.size());
-      more_waiting_.emplace_back();
+      at.more = static_cast<u32>(l_.more_waiting.size());
+      l_.more_waiting.emplace_back();
     }
     const std::span<const NodeId> added = lists_[nodes];
     dfa_.work().spend(2 + added.size() / 4);
-    more_waiting_[at.more].insert(more_waiting_[at.more].end(), added.begin(), added.end());
+    l_.more_waiting[at.more].insert(l_.more_waiting[at.more].end(), added.begin(), added.end());
   }
 
   // Takes the list of all nodes at which a place waits to be visited.
   ListId waiting(Place& place) {
     const ListId nodes = std::exchange(place.waiting, NONE);
-    if (place.more == NONE || more_waiting_[place.more].empty()) return nodes;
-    std::vector<NodeId>& all = more_waiting_[place.more];
+    if (place.more == NONE || l_.more_waiting[place.more].empty()) return nodes;
+    std::vector<NodeId>& all = l_.more_waiting[place.more];
     const std::span<const NodeId> first = lists_[nodes];
     all.insert(all.end(), first.begin(), first.end());
     const ListId id = lists_.intern_unsorted(all, dfa_.work());
@@ -203,9 +234,9 @@ class MaskComposer {
   // A list without some of the nodes below which everything is allowed. The result is kept, because most lists occur above many stacks.
   ListId narrowed(ListId nodes) {
     if (!tells_covered(nodes)) return nodes;
-    if (const u32* found = narrowed_.find(nodes)) return ListId(*found);
+    if (const u32* found = l_.narrowed.find(nodes)) return ListId(*found);
     const ListId left = uncovered(nodes);
-    narrowed_.insert(nodes, left);
+    l_.narrowed.insert(nodes, left);
     return left;
   }
 
@@ -218,27 +249,27 @@ class MaskComposer {
   }
 
   // The nodes with a token below them that is not allowed yet, NONE if there are none.
-  ListId uncovered(ListId nodes) {
+  STACKMASK_NOINLINE ListId uncovered(ListId nodes) {
     const std::span<const NodeId> list = lists_[nodes];
     dfa_.work().spend(2 + list.size());
-    if (!covered_) covered_.emplace(masks_.uncovered_tokens());
-    for (; added_ < used_.size(); added_++) {
-      const StateMask& mask = state_masks_[used_[added_]];
+    if (!l_.covered) l_.covered.emplace(masks_.uncovered_tokens());
+    for (; added_ < l_.used.size(); added_++) {
+      const StateMask& mask = state_masks_[l_.used[added_]];
       dfa_.work().spend((mask.dense ? trie_.words() / 4 : 0) + (mask.tokens.end - mask.tokens.begin));
-      covered_->add(state_masks_, mask);
+      l_.covered->add(state_masks_, mask);
     }
-    fresh_.clear();
+    l_.fresh.clear();
     for (const NodeId node : list)
-      if (!covered_->covers(node)) fresh_.push_back(node);
-    if (fresh_.size() == list.size()) return nodes;
+      if (!l_.covered->covers(node)) l_.fresh.push_back(node);
+    if (l_.fresh.size() == list.size()) return nodes;
     statistics_.covered++;
-    return fresh_.empty() ? NONE : lists_.intern(fresh_);
+    return l_.fresh.empty() ? NONE : lists_.intern(l_.fresh);
   }
 
   // Adds the state's mask at the nodes, and follows its moves. A guard that the token itself has entered counts too: ",true" after
   // [true ends a seen value. So does the scope of a value in the token.
   void take(std::size_t v) {
-    Place& place = places_[visits_[v]];
+    Place& place = l_.places[l_.visits[v]];
     const ListId nodes = waiting(place);
     const Visit at{tells_covered(nodes) ? uncovered(nodes) : nodes, place.state, place.below, place.passed};
     if (at.nodes == NONE) return;
@@ -249,15 +280,15 @@ class MaskComposer {
     const u8 below = stacks_.guarded(at.below);
     auto below_watches = [&] { return below && (at.passed || (below & SCOPE_BELOW) || new_values_.guard_values(at.below, 1) > 0); };
     const bool watched = guarded_ || (at.passed && few_left) || below_watches();
-    open_.assign(1, state_masks_.get(at.nodes, at.state, watched));
-    while (!open_.empty()) {
-      const StateMaskId id = open_.back();
-      open_.pop_back();
+    l_.open.assign(1, state_masks_.get(at.nodes, at.state, watched));
+    while (!l_.open.empty()) {
+      const StateMaskId id = l_.open.back();
+      l_.open.pop_back();
       const StateMask mask = state_masks_[id];  // a copy: more may be made below
       dfa_.work().spend(4ull + (mask.moves.end - mask.moves.begin) + (mask.scarce.end - mask.scarce.begin) / 4);
-      if (mask.dense || !mask.tokens.empty()) used_.push_back(id);
+      if (mask.dense || !mask.tokens.empty()) l_.used.push_back(id);
       const auto nested = state_masks_.nested(mask.nested);
-      open_.insert(open_.end(), nested.begin(), nested.end());
+      l_.open.insert(l_.open.end(), nested.begin(), nested.end());
       if (watched && (below || few_left) && !mask.scarce.empty()) take_scarce(mask, at, sole);
       for (u32 i = mask.moves.begin; i < mask.moves.end; i++) {
         StackMove move = state_masks_.move(i);
@@ -265,35 +296,35 @@ class MaskComposer {
         if (move.nodes != NONE) take_move(move, at, sole);
       }
     }
-    if (sole && !refuted_.empty()) denied_.split_refuted(at.state, left_, refuted_, unverified_);
+    if (sole && !l_.refuted.empty()) denied_.split_refuted(at.state, l_.left, l_.refuted, l_.unverified);
   }
 
   // Nodes at which few texts remain: refuted if all of them were seen. Fewer spellings of seen values than texts leave a new one, if all
   // are counted: those that only the state itself reads, without the rules that it calls, serve where it calls none.
-  void take_scarce(const StateMask& mask, const Visit& at, bool sole) {
+  STACKMASK_NOINLINE void take_scarce(const StateMask& mask, const Visit& at, bool sole) {
     if (spelled_below_ != at.below) {
       spelled_below_ = at.below;
-      spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &spelled_);
+      spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &l_.spelled);
     }
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
-        if (count_at(scarce.node, spelled_) < scarce.texts) continue;
+        if (count_at(scarce.node, l_.spelled) < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
-          if (!std::exchange(counted_alone_, true)) spellings_.seen_texts(at.below, at.state, &spelled_alone_);
-          if (count_at(scarce.node, spelled_alone_) == texts) refuted_.push_back(scarce.node);
+          if (!std::exchange(counted_alone_, true)) spellings_.seen_texts(at.below, at.state, &l_.spelled_alone);
+          if (count_at(scarce.node, l_.spelled_alone) == texts) l_.refuted.push_back(scarce.node);
           continue;
         }
       } else if (counts_.surely_more(scarce.texts, all_values_, scarce.state)) {
         continue;
       }
-      unverified_.push_back(scarce.node);
+      l_.unverified.push_back(scarce.node);
     }
   }
 
   void take_move(const StackMove& move, const Visit& at, bool sole) {
-    if ((guarded_ || at.passed) && move.distinct && few_values(move.rule)) add_nodes(move.nodes, unverified_);
-    if (sole && guarded_) add_nodes(move.nodes, left_);
+    if ((guarded_ || at.passed) && move.distinct && few_values(move.rule)) add_nodes(move.nodes, l_.unverified);
+    if (sole && guarded_) add_nodes(move.nodes, l_.left);
     if (move.rule == NONE) return leave(move.nodes, at.below, at.passed, sole);
     const StateId start = dfa_.start(move.rule);
     if (start != DEAD) go_on(move.nodes, start, return_to(move.back, move.distinct, at.below), at.passed);
@@ -301,18 +332,18 @@ class MaskComposer {
 
   // Continues in `state` at a set of trie nodes, and in the rules that it calls before reading anything.
   void go_on(ListId nodes, StateId state, StackId below, bool passed) {
-    entering_.clear();
+    l_.entering.clear();
     enter(nodes, state, below, passed);
-    while (!entering_.empty()) {
-      const Reached entered = entering_.back();
-      const Place at = places_[entered.place];
-      entering_.pop_back();
+    while (!l_.entering.empty()) {
+      const Reached entered = l_.entering.back();
+      const Place at = l_.places[entered.place];
+      l_.entering.pop_back();
       dfa_.build(at.state);
       dfa_.work().spend(4ull * dfa_[at.state].call_count);
       for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
         const Call call = dfa_.call(at.state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
-        if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(entered.nodes, unverified_);
+        if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(entered.nodes, l_.unverified);
         enter(entered.nodes, dfa_.start(call.rule), return_to(call.back, call.distinct, at.below), passed);
       }
     }
@@ -325,17 +356,17 @@ class MaskComposer {
     const ListId fresh = reach(id, nodes);
     if (fresh == NONE) return;
     if (flags & STATE_BYTES) visit(id, fresh);
-    if (flags & STATE_CALLS) entering_.push_back({id, fresh});
+    if (flags & STATE_CALLS) l_.entering.push_back({id, fresh});
   }
 
   // Continues in the states below an ended state, through guards that let the value pass.
   void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
-    leavings_.clear();
+    l_.leavings.clear();
     pop(from_nodes, from_below, from_passed, sole);
-    while (!leavings_.empty()) {
-      const Reached left = leavings_.back();
-      const Place at = places_[left.place];
-      leavings_.pop_back();
+    while (!l_.leavings.empty()) {
+      const Reached left = l_.leavings.back();
+      const Place at = l_.places[left.place];
+      l_.leavings.pop_back();
       dfa_.work().spend(2ull + stacks_.edge_count(at.below));
       for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
@@ -350,25 +381,25 @@ class MaskComposer {
 
   void pop(ListId nodes, StackId below, bool passed, bool sole) {
     const u32 id = place(NONE, below, passed, sole);
-    if (const ListId fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
+    if (const ListId fresh = reach(id, nodes); fresh != NONE) l_.leavings.push_back({id, fresh});
   }
 
   // Passes a guard, at the nodes that do not complete a value which it has seen.
-  void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
+  STACKMASK_NOINLINE void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
     const StateId back = dfa_.guard_back(popped.state);
     ListId nodes = at.nodes;
     if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
-      add_nodes(nodes, unverified_);
+      add_nodes(nodes, l_.unverified);
     } else if (dfa_.seen_any(back)) {
-      denied_.find_seen(lists_[nodes], popped.state, kept_, seen_);
-      statistics_.refusals += !seen_.empty();
-      auto& refused = sole ? refuted_ : unverified_;
-      refused.insert(refused.end(), seen_.begin(), seen_.end());
-      if (kept_.empty()) return;
-      nodes = lists_.intern(kept_);
+      denied_.find_seen(lists_[nodes], popped.state, l_.kept, l_.seen);
+      statistics_.refusals += !l_.seen.empty();
+      auto& refused = sole ? l_.refuted : l_.unverified;
+      refused.insert(refused.end(), l_.seen.begin(), l_.seen.end());
+      if (l_.kept.empty()) return;
+      nodes = lists_.intern(l_.kept);
     }
     // Here the token ends with a value, after which too few others may remain.
-    if (counts_.scope_may_run_out(back)) add_nodes(nodes, unverified_);
+    if (counts_.scope_may_run_out(back)) add_nodes(nodes, l_.unverified);
     go_on_in_caller(nodes, back, popped.below, true);
     if (dfa_[back].flags & STATE_FINAL) pop(nodes, popped.below, true, sole);
   }
@@ -377,7 +408,7 @@ class MaskComposer {
   // after the last member of an object. The state masks record this for the states inside a rule.
   void go_on_in_caller(ListId nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
-    if (watched && few_texts(state)) add_nodes(nodes, unverified_);
+    if (watched && few_texts(state)) add_nodes(nodes, l_.unverified);
     go_on(nodes, state, below, passed);
   }
 
@@ -424,8 +455,8 @@ MaskId TokenMasks::mask(StackId configuration) {
     id = MaskId(*found);
   } else {
     statistics_.masks++;
-    PooledVector<u32> key;
-    MaskComposer(*this, coarse).compose(key);
+    MaskComposer composer(*this, coarse);
+    const std::span<const u32> key = composer.compose();
     id = MaskId(masks_.intern(key.data(), key.size()));
     ids_.insert(coarse, id);
   }

@@ -36,7 +36,7 @@ StateMaskId StateMasks::keep(StateMaskBuilder& made) {
   context_.dfa.work().spend((made.tokens.size() + made.excluded.size()) / 8 + made.moves.size() + made.scarce.size());
   auto append = [](auto& all, const auto& added) {
     const u32 begin = static_cast<u32>(all.size());
-    all.append(added.data(), added.size());
+    if (!added.empty()) all.append(added.data(), added.size());
     return StateMask::List{begin, static_cast<u32>(all.size())};
   };
   masks_.push_back({made.dense, append(tokens_, made.tokens), append(tokens_, made.excluded), append(moves_, made.moves),

@@ -110,6 +110,7 @@ bool Closure::alive(const NfaState& state, const Item& item) const {
 }
 
 void Closure::run() {
+  bool counts = false;
   while (!pending_.empty()) {
     const Item item = pending_.back();
     pending_.pop_back();
@@ -176,6 +177,7 @@ void Closure::run() {
       }
     }
     const Rule& rule = nfa_.rules[state.rule];
+    counts |= state.body != NONE;
     if (reads) result.push_back(item);
     else if (item.state == rule.final) {
       Register reg;  // counts are over; the values that a scope has seen decide whether a value may be the last
@@ -184,9 +186,11 @@ void Closure::run() {
     }
   }
   nfa_.work.spend(result.size() * 2);
-  sort_items(result);
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  unite_counts();
+  if (result.size() > 1) {
+    sort_items(result);
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+  }
+  if (counts) unite_counts();
 }
 
 // Replaces the items of a state that differ by their counts by one item, if their counts allow the same as a range of counts does

@@ -28,7 +28,7 @@ StateId Counters::recounted(StateId state, F change) {
   return dfa_.intern_items(items);
 }
 
-StateId Counters::saturated(StateId state) {
+StateId Counters::remembered(StateId state) {
   if (saturated_.size() <= state) saturated_.resize(dfa_.size(), NONE);
   if (saturated_[state] == NONE) {
     const StateId result = saturated(state, longest_token_);

@@ -20,7 +20,7 @@ class Counters {
   Counters(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
 
   // Counts that no token, or no text of that many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
-  StateId saturated(StateId state);
+  StateId saturated(StateId state) { return dfa_[state].counts ? remembered(state) : state; }
   StateId saturated(StateId state, u32 bytes);
   StateId advanced(StateId state, u32 count);                     // the state with `count` more counted
   // The state far from its bounds, and how many characters an automaton in it may still need.
@@ -45,6 +45,7 @@ class Counters {
   Nfa& nfa_;
   u32 longest_token_;
   std::vector<StateId> saturated_;  // by state, NONE until computed
+  StateId remembered(StateId state);
   // The state after change(item, nfa_state, head, register) for each item in a body; items for which it returns false are removed.
   template <class F>
   StateId recounted(StateId state, F change);

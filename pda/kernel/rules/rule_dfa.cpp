@@ -177,7 +177,7 @@ void RuleDfa::add_ranges() {
   nfa_.work.spend(live.size() * 4);
   u32 recent[64];  // by the first item's state: the last range that led there
   std::fill(std::begin(recent), std::end(recent), NONE);
-  sort_live();
+  if (live.size() > 1) sort_live();
   bool simple = true;  // ranges are equal or disjoint
   for (std::size_t i = 1; i < live.size() && simple; i++)
     simple = live[i].lo > live[i - 1].hi || (live[i].lo == live[i - 1].lo && live[i].hi == live[i - 1].hi);
@@ -246,6 +246,20 @@ void RuleDfa::add_ranges() {
   }
 }
 
+// The calls of a state, those of one rule as one.
+void RuleDfa::unite_calls() {
+  auto& calls = calls_to_;
+  std::sort(calls.begin(), calls.end(),
+            [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
+  PooledVector<Item> backs;
+  for (std::size_t i = 0; i < calls.size();) {
+    const CallTo& first = calls[i];
+    backs.clear();
+    for (; i < calls.size() && calls[i].rule == first.rule && calls[i].distinct == first.distinct; i++) backs.push_back(calls[i].back);
+    made_calls_.push_back({first.rule, closure_of(backs), first.distinct});
+  }
+}
+
 void RuleDfa::build_edges(StateId state) {
   auto& live = live_;
   auto& calls = calls_to_;
@@ -274,17 +288,9 @@ void RuleDfa::build_edges(StateId state) {
     f.range_count = static_cast<u32>(ranges_.size()) - first;
     f.dense = bytes >= dense_bytes_;
   }
-  std::sort(calls.begin(), calls.end(),
-            [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
   const u32 first_call = static_cast<u32>(calls_.size());
-  for (std::size_t i = 0; i < calls.size();) {
-    std::size_t j = i;
-    PooledVector<Item> backs;
-    for (; j < calls.size() && calls[j].rule == calls[i].rule && calls[j].distinct == calls[i].distinct; j++)
-      backs.push_back(calls[j].back);
-    made.push_back({calls[i].rule, closure_of(backs), calls[i].distinct});
-    i = j;
-  }
+  if (calls.size() == 1) made.push_back({calls[0].rule, closure_of(calls[0].back), calls[0].distinct});
+  else if (!calls.empty()) unite_calls();
   calls_.append(made.data(), made.size());
   const u32 first_token = static_cast<u32>(token_edges_.size());
   for (const auto& [set, target] : tokens) {

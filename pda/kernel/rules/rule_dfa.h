@@ -205,6 +205,7 @@ class RuleDfa {
   bool counts(NfaStateId nfa_state) const;
   void build_edges(StateId state);
   void sort_live();
+  void unite_calls();
   void add_ranges();  // of live_
   StateId target_of(const Range& range);
   StateId resolve(StateId state, u32 index);  // of a range

@@ -38,6 +38,7 @@ class CoarseStacks {
     if (coarse_.size() <= node) coarse_.resize(stacks_.size(), StackId(NONE));
     return coarse_[node];
   }
+  bool settle(StackId node);
   StackId unite_coarse(StackId node);
 };
 

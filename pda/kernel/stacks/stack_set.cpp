@@ -136,6 +136,7 @@ StackId StackSet::unite(StackId a, StackId b) {
 }
 
 void StackSet::unite_equal(std::vector<StackEdge>& list) {
+  if (list.size() < 2) return;
   std::sort(list.begin(), list.end());
   std::size_t out = 0;
   for (std::size_t i = 0; i < list.size(); i++) {
