@@ -14,17 +14,17 @@ from ..pda.budget import Budget
 from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
 from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
-from ..pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
-from ..pda.regex import regex_grammar
 from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
+from .dialect.guidance import NAME as GUIDANCE
 from .dialect.guidance import read_guidance
 from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
+from .dialect.serialiser import surely_fits
 from .emit.direct import Compilation
-from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, STYLES, Fragments, Separators, Whitespace, built, fresh, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, built, fresh, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -32,10 +32,6 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
-_BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
-_BLANKS: Final = frozenset(_BLANK_TEXT.encode())
-_WHITESPACE: Final = frozenset({"flexible", "compact", *STYLES})
-"""The words for whitespace."""
 _ESCAPES: Final = ("needed", "any")
 _ORDERS: Final = ("schema", "any")
 _FORMATS: Final = ("enforce", "annotate")
@@ -83,13 +79,14 @@ def json_schema_grammar(
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
-    asked = read_guidance(schema)
-    lenient = lenient or asked.lenient is True
-    if asked.whitespace is not None and asked.whitespace != whitespace:
-        if whitespace != DEFAULT_WHITESPACE:
-            raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
-        whitespace = asked.whitespace
-    check_whitespace(whitespace)
+    if schema.__class__ is not dict or GUIDANCE in schema:
+        asked = read_guidance(schema)
+        lenient = lenient or asked.lenient is True
+        if asked.whitespace is not None and asked.whitespace != whitespace:
+            if whitespace != DEFAULT_WHITESPACE:
+                given = f"its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too"
+                raise SchemaError(f"/x-guidance: {given}")
+            whitespace = asked.whitespace
     start = template(whitespace, escapes, distinct=distinct_keys)
     builder = fresh(start)
     root, report = _define(
@@ -200,7 +197,6 @@ def json_schema_node(
         asked = read_guidance(schema)
         lenient = lenient or asked.lenient is True
         whitespace = whitespace if asked.whitespace is None else asked.whitespace
-        check_whitespace(whitespace)
         made = install(builder, whitespace, distinct=distinct_keys)
     root, report = _define(
         builder,
@@ -243,7 +239,8 @@ def _define(
         raise _not_an_option("format", format, _FORMATS)
     if extra_properties not in _EXTRA_PROPERTIES:
         raise _not_an_option("extra_properties", extra_properties, _EXTRA_PROPERTIES)
-    check_size(schema, budget.limits, serialised)
+    if serialised is None or not surely_fits(serialised, budget.limits):
+        check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)
@@ -293,32 +290,6 @@ def _define(
 def _not_an_option(option: str, value: str, allowed: tuple[str, str]) -> SchemaError:
     """The error for an option with a value that it does not know."""
     return SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
-
-
-def check_whitespace(whitespace: Whitespace) -> None:
-    """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
-    if whitespace in _WHITESPACE:
-        return
-    if isinstance(whitespace, Separators):
-        if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
-            raise SchemaError(f"separators must be , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
-        return
-    for node in regex_grammar(whitespace).nodes:
-        match node:
-            case (op, states, *_) if op == AUTOMATON:
-                ranges = [(low, high) for edges in states for low, high, _ in edges]
-            case (op, flat, *_) if op in (BYTES, CHARS):
-                ranges = list(zip(flat[::2], flat[1::2], strict=True))
-            case (op, data) if op == LITERAL:
-                ranges = [(byte, byte) for byte in data]
-            case (op, *_):
-                ranges = [(0, 0)] if op == NEVER else []
-        if not all(_BLANKS.issuperset(range(low, min(high, low + 4) + 1)) for low, high in ranges):
-            blanks = "blanks of JSON (space, tab, line feed, carriage return)"
-            raise SchemaError(
-                "whitespace must be 'flexible', 'compact', 'single', 'printed' or a regex that matches nothing but "
-                f"{blanks}, not {shown(whitespace)}"
-            )
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

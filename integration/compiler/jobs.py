@@ -55,11 +55,10 @@ class Job(NamedTuple):
     @property
     def memory(self) -> int:
         """About how many bytes a cached grammar keeps of it: its key, and the schema of the report, whose entries are made on demand."""
+        key: Any = self.key
         if self.kind != "json_schema":
-            return memory_of_texts(self.key)
-        assert isinstance(self.key, tuple)
-        _, schema, whitespace, _, documents, *_ = self.key
-        size = len(schema) + memory_of_schema(schema) + len(whitespace)
+            return memory_of_texts(key)
+        size, documents = len(key[1]) + memory_of_schema(key[1]) + len(key[2]), key[4]
         return size + memory_of_texts(documents) + sum(memory_of_schema(document) for _, document in documents) if documents else size
 
     def front_end(self) -> tuple[Grammar, Report | None]:
@@ -150,7 +149,7 @@ class JobReader:
                 documents=copies() if others else NO_DOCUMENTS,
                 lenient=lenient,
                 strict_keywords=strict_keywords,
-                serialised=len(key) if is_plain(key) else None,
+                serialised=len(key) if held is not None or is_plain(key) else None,
                 **options,
             )
 

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...pda.automata.dfa import Dfa
 from ...pda.budget import Budget
-from ...pda.exceptions import SchemaError
+from ...pda.exceptions import SchemaError, shown
 from ...pda.free_text import automaton_without
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
-from ...pda.regex import regex_node
+from ...pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
+from ...pda.regex import regex_grammar, regex_node
 from ..sets.numbers import INTEGERS, NUMBERS
 from .numbers import number_node
 
@@ -26,6 +27,10 @@ BLANKS_IN_A_GAP: Final = 40
 
 STYLES: Final = frozenset({"single", "printed"})
 """Whitespace as printers write it: one blank behind `,` and `:`, and for "printed" line breaks with indentation too."""
+_WHITESPACE: Final = frozenset({"flexible", "compact", *STYLES})
+"""The words for whitespace."""
+_BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
+_BLANKS: Final = frozenset(_BLANK_TEXT.encode())
 
 
 class Separators(NamedTuple):
@@ -94,6 +99,7 @@ def install(
 
     Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.
     """
+    check_whitespace(whitespace)
     b = builder
     encoding = JSON if escapes == "needed" else JSON_ANY
     if whitespace == "flexible":
@@ -133,6 +139,32 @@ def install(
         blank, comma, colon, b.never(), b.empty(), null, true, false, boolean, integer, number, quote, character, string,
         open_array, close_array, open_object, close_object, array, object_, value, encoding, closing,
     )  # fmt: skip
+
+
+def check_whitespace(whitespace: Whitespace) -> None:
+    """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
+    if whitespace in _WHITESPACE:
+        return
+    if isinstance(whitespace, Separators):
+        if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
+            raise SchemaError(f"separators must be , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
+        return
+    for node in regex_grammar(whitespace).nodes:
+        match node:
+            case (op, states, *_) if op == AUTOMATON:
+                ranges = [(low, high) for edges in states for low, high, _ in edges]
+            case (op, flat, *_) if op in (BYTES, CHARS):
+                ranges = list(zip(flat[::2], flat[1::2], strict=True))
+            case (op, data) if op == LITERAL:
+                ranges = [(byte, byte) for byte in data]
+            case (op, *_):
+                ranges = [(0, 0)] if op == NEVER else []
+        if not all(_BLANKS.issuperset(range(low, min(high, low + 4) + 1)) for low, high in ranges):
+            blanks = "blanks of JSON (space, tab, line feed, carriage return)"
+            raise SchemaError(
+                "whitespace must be 'flexible', 'compact', 'single', 'printed' or a regex that matches nothing but "
+                f"{blanks}, not {shown(whitespace)}"
+            )
 
 
 _TEMPLATES: Final[dict[object, Template]] = {}

@@ -12,8 +12,9 @@ from ...pda.grammar import Grammar, GrammarBuilder, NodeId
 from ...pda.regex import no_text, parse, regex_grammar, regex_node
 from ..emit.direct import Compilation
 from ..emit.escaped import escaped
+from ..emit.json_parts import check_whitespace
 from ..emit.strings import pattern_of
-from ..json_schema import check_whitespace, json_schema_node, unsatisfiable
+from ..json_schema import json_schema_node, unsatisfiable
 from .fields import Fields, kind, refusal
 from .notations import STYLES
 from .parameters import styled
