@@ -37,6 +37,7 @@ from ..dialect.keywords import (  # fmt: skip
     ALGEBRA,
     ANY_OF,
     ARRAY,
+    ASIDE,
     BEYOND_LOCAL,
     DEFINITIONS,
     LOCAL,
@@ -81,6 +82,8 @@ _UNKNOWN_TYPE: Final = (-1, NodeId(-1))
 _BRANCHES: Final = ANY_OF | ONE_OF | ALGEBRA
 _SETTLED: Final = TYPE | NUMBER | VALUES
 """The groups of keywords that hold no subschemas and that the report has no notes on."""
+_SILENT: Final = ASIDE | DEFINITIONS
+"""The groups of keywords that constrain nothing by themselves."""
 _ASKED: Final = UNKNOWN | DEFINITIONS
 """The groups of keywords on which there may be a note, wherever they stand."""
 
@@ -565,7 +568,7 @@ class Compilation:
     def branches(self, schema: Schema, asserted: int) -> NodeId | None:
         """anyOf, oneOf of branches that are surely disjoint, or allOf of one branch, with nothing beside it but types that they keep."""
         if asserted == ALGEBRA:
-            if not all(keyword == "allOf" or not self.keyword_groups.get(keyword, 0) for keyword in schema):
+            if not all(keyword == "allOf" or not self.keyword_groups.get(keyword, 0) & ~_SILENT for keyword in schema):
                 return None
             branches = schemas(schema, "allOf")
             if len(branches) > 1:
@@ -637,7 +640,7 @@ class Compilation:
             if not ("$ref" in piece and dialect.lone_reference):
                 for keyword in piece:
                     # A resource of its own may be the subschema itself, which has been entered.
-                    groups = keyword_groups.get(keyword, 0)
+                    groups = keyword_groups.get(keyword, 0) & ~_SILENT
                     if groups and keyword not in MERGED and (groups != RESOURCE or piece is not first):
                         return None
                 if "type" in piece:

@@ -21,6 +21,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.limits import Limits
 from stackmask.pda.operators import PERMUTE
+from stackmask.schema.emit.direct import Compilation
 from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.sets import keys
 from stackmask.schema.sets import objects as algebra_of_objects
@@ -297,6 +298,22 @@ def test_plain_objects_need_no_algebra() -> None:
     merged, _ = json_schema_grammar({**opened(a=NUMBER), "allOf": [opened(b=TEXT), opened(c={})]})
     plain, _ = json_schema_grammar({**opened(a=NUMBER, b=TEXT, c={}), "required": ["a", "b", "c"]})
     assert merged == plain
+
+
+@pytest.mark.parametrize("silent", [{"$defs": {"x": {"type": "null"}}}, {"then": False}, {"minContains": 2}, {"contentSchema": False}])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [opened(a=NUMBER)]},
+        {**opened(a=NUMBER), "allOf": [opened(b=TEXT), opened(c={})]},
+        {**opened(a={}), "oneOf": [{"properties": {"a": {"const": 0}, "b": TEXT}}, {"properties": {"a": {"const": "x"}, "c": TEXT}}]},
+    ],
+)
+def test_keywords_that_constrain_nothing_need_no_algebra(schema: dict[str, Any], silent: dict[str, Any], monkeypatch: Any) -> None:
+    """Definitions, and keywords without the one that they belong to, leave a schema as plain as it is."""
+    plain, _ = json_schema_grammar(schema)
+    monkeypatch.setattr(Compilation, "via_algebra", None)
+    assert json_schema_grammar({**schema, **silent})[0] == plain
 
 
 @given(st.lists(st.sampled_from(["^a", "b$", "[ab]+c", "^[^x]*$", "é", "^.{2,5}$", "a.*b", r"\d"]), min_size=2, max_size=4, unique=True))
