@@ -253,6 +253,15 @@ def test_any_json(engine: Engine) -> None:
         assert not accepts(start, text.encode())
 
 
+def test_whitespace_of_any_json_is_checked() -> None:
+    """As that of a schema: only blanks, also where a schema asks for the same later."""
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="whitespace must be"):
+            json_grammar(whitespace="x?")
+        with pytest.raises(SchemaError, match="whitespace must be"):
+            json_schema_grammar(True, whitespace="x?")
+
+
 def test_node_in_another_grammar(engine: Engine) -> None:
     """A schema is a node of a larger grammar."""
     b = GrammarBuilder()
