@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import math
 from collections.abc import Callable
@@ -89,6 +90,19 @@ def test_one_row(engine: Engine) -> None:
     bitmask = np.zeros(WORDS, dtype=np.int32)
     matcher(engine, greeting()).fill_next_token_bitmask(bitmask)
     assert bits(bitmask) == [ord("a")]
+
+
+def test_other_buffers(kernel: Engine) -> None:
+    """Whatever has the buffer of a bitmask is one, such as an array of C; and one row of a strided array lies as a row does."""
+    words = (ctypes.c_int32 * WORDS)()
+    assert memoryview(words).format == "<i"
+    strided = np.zeros((2, WORDS), dtype=np.int32)[::2]
+    assert strided.strides[0] == 8 * WORDS
+    for bitmask in (words, strided):
+        matcher(kernel, greeting()).fill_next_token_bitmask(bitmask)
+        assert bits(np.asarray(bitmask, np.int32).reshape(-1)) == [ord("a")]
+    with pytest.raises(TypeError, match="not int32"):
+        matcher(kernel, greeting()).fill_next_token_bitmask((ctypes.c_float * WORDS)())
 
 
 def test_torch_tensors(engine: Engine) -> None:

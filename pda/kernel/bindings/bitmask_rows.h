@@ -56,7 +56,8 @@ class BitmaskRows {
       throw nb::value_error(("a row of the bitmask has " + std::to_string(width_) + " words; " + std::to_string(trie.size()) +
                              " tokens take " + std::to_string(trie.words()))
                                 .c_str());
-    const bool packed = view_.strides[view_.ndim - 1] == 4 && (view_.ndim == 1 || view_.strides[0] == 4 * width_);
+    const Py_ssize_t* const strides = view_.strides;  // none for an array of ctypes
+    const bool packed = strides && strides[view_.ndim - 1] == 4 && (view_.ndim == 1 || strides[0] == 4 * width_);
     if (!packed && !PyBuffer_IsContiguous(&view_, 'C')) throw nb::value_error("the bitmask is not C-contiguous");
     if (view_.readonly) throw nb::value_error("the bitmask is read-only");
   }
