@@ -16,13 +16,11 @@ from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
 from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
-from .dialect.guidance import NAME as GUIDANCE
 from .dialect.guidance import read_guidance
 from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
-from .dialect.serialiser import surely_fits
 from .emit.direct import Compilation
 from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, built, fresh, install, template
 from .errors import Excess, Inexact, Malformed
@@ -32,10 +30,6 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
-_ESCAPES: Final = ("needed", "any")
-_ORDERS: Final = ("schema", "any")
-_FORMATS: Final = ("enforce", "annotate")
-_EXTRA_PROPERTIES: Final = ("schema", "closed")
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -74,19 +68,16 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    if escapes not in _ESCAPES:
-        raise _not_an_option("escapes", escapes, _ESCAPES)
+    _check_option("escapes", escapes, ("needed", "any"))
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
-    if schema.__class__ is not dict or GUIDANCE in schema:
-        asked = read_guidance(schema)
-        lenient = lenient or asked.lenient is True
-        if asked.whitespace is not None and asked.whitespace != whitespace:
-            if whitespace != DEFAULT_WHITESPACE:
-                given = f"its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too"
-                raise SchemaError(f"/x-guidance: {given}")
-            whitespace = asked.whitespace
+    asked = read_guidance(schema)
+    lenient = lenient or asked.lenient is True
+    if asked.whitespace is not None and asked.whitespace != whitespace:
+        if whitespace != DEFAULT_WHITESPACE:
+            raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
+        whitespace = asked.whitespace
     start = template(whitespace, escapes, distinct=distinct_keys)
     builder = fresh(start)
     root, report = _define(
@@ -233,14 +224,10 @@ def _define(
     serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
-    if property_order not in _ORDERS:
-        raise _not_an_option("property_order", property_order, _ORDERS)
-    if format not in _FORMATS:
-        raise _not_an_option("format", format, _FORMATS)
-    if extra_properties not in _EXTRA_PROPERTIES:
-        raise _not_an_option("extra_properties", extra_properties, _EXTRA_PROPERTIES)
-    if serialised is None or not surely_fits(serialised, budget.limits):
-        check_size(schema, budget.limits, serialised)
+    _check_option("property_order", property_order, ("schema", "any"))
+    _check_option("format", format, ("enforce", "annotate"))
+    _check_option("extra_properties", extra_properties, ("schema", "closed"))
+    check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)
@@ -287,9 +274,10 @@ def _define(
             compilation.release()
 
 
-def _not_an_option(option: str, value: str, allowed: tuple[str, str]) -> SchemaError:
-    """The error for an option with a value that it does not know."""
-    return SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
+    """Raise where an option has a value that it does not know."""
+    if value not in allowed:
+        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

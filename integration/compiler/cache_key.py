@@ -55,8 +55,7 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
         key = Serialiser(limits).key(schema) if held is None else _plain_key(held)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
         key = _COPIED + Serialiser(limits).key(_events(schema, limits))
-    if len(key) > limits.specification_bytes:
-        raise too_large(limits)
+    check_size(len(key), limits)
     return key, held
 
 
@@ -141,8 +140,7 @@ def has_free_keys(schema: Any) -> bool:
 
 def parse_json(text: str, limits: Limits) -> Any:
     """The value of a JSON text."""
-    if len(text) > limits.specification_bytes:
-        raise too_large(limits)
+    check_size(len(text), limits)
     try:
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
