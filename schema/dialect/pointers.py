@@ -66,8 +66,6 @@ _MARSHALLED: Final = 2000
 
 def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
     """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON; `serialised`: its bytes, if they are known."""
-    if serialised is not None and surely_fits(serialised, limits):
-        return
     # PERF: to serialise a schema takes a tenth of the time of a walk.
     with suppress(TypeError, ValueError, RecursionError, LimitError):
         size = len(Serialiser(limits).key(schema)) if serialised is None else serialised
