@@ -53,6 +53,21 @@ def levels_of_precedence(size: int, random: Random) -> Case:
     return f'root ::= e0\n{levels}e{size} ::= [a-z]+ | "(" e0 ")"', text
 
 
+@family("ebnf", *row(3, 300))
+def levels_of_brackets(size: int, random: Random) -> Case:
+    """Lists on n levels, each of which may be left out, so that a bracket may be of any level below the last."""
+    levels = "\n".join(f'l{n} ::= "[" (l{n + 1} ("," l{n + 1})*)? "]" | l{n + 1}' for n in range(size))
+    depth = min(size, 12)
+    return f'root ::= l0\n{levels}\nl{size} ::= [0-9]+ | "(" root ")"', "[" * depth + "1,2" + "]" * depth
+
+
+@family("ebnf", *row(5, 80))
+def doubled_rules(size: int, random: Random) -> Case:
+    """Rules in n levels that are one or two of the next level, so that up to 2^n letters have very many derivations."""
+    levels = "\n".join(f"r{n} ::= r{n + 1} r{n + 1}?" for n in range(size))
+    return f'root ::= r0\n{levels}\nr{size} ::= "a"', "a" * min(2 ** min(size, 20), 1000)
+
+
 @family("ebnf", *row(30, 8000))
 def many_derivations(size: int, random: Random) -> Case:
     """`S ::= S S | S S S | a`, over a text of n letters."""

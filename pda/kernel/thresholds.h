@@ -14,6 +14,7 @@ struct Thresholds {
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
   u32 covered_nodes = 4096;  // nodes that a mask has looked at, from which on it skips nodes whose tokens are all allowed already
+  u32 many_places = 128;  // places of a mask, from which on calls of one rule are made together
   u32 listed_tokens = 1024;  // more tokens than this are a bitmask
   u32 many_nodes = 4;  // nodes from which on they are walked from together
   u32 few_nodes = 3;  // ... and up to which each is walked from by itself again
@@ -54,6 +55,7 @@ inline constexpr struct {
     {"set_tokens", &Thresholds::set_tokens},
     {"trimmed_characters", &Thresholds::trimmed_characters},
     {"covered_nodes", &Thresholds::covered_nodes},
+    {"many_places", &Thresholds::many_places},
     {"listed_tokens", &Thresholds::listed_tokens},
     {"many_nodes", &Thresholds::many_nodes},
     {"few_nodes", &Thresholds::few_nodes},

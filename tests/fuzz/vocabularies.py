@@ -121,6 +121,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "set_tokens": (0, 1, 4),
     "trimmed_characters": (1, 2, 4),
     "covered_nodes": (0, 1, 16),
+    "many_places": (0, 2, 8),
     "listed_tokens": (0, 1, 8),
     "many_nodes": (1, 2),
     "few_nodes": (0, 1),

@@ -29,9 +29,21 @@ GRAMMARS = {
     "sums": "root ::= root ',' root | root ' ' root | [ab]+ | 'c' root 'c'",
     "empty rules": "root ::= p q r p q r\np ::= '' | [ab] p\nq ::= '' | [ab ] q\nr ::= '' | [a,] r",
     "limits": "root ::= a+\na[max_tokens=9] ::= b+\nb[max_tokens=4] ::= c+ | b b\nc[max_tokens=2] ::= [ab]+ | c [ ]",
+    "levels": (
+        "root ::= p | 'a' p 'b'\np ::= q | 'a' q 'b'\nq ::= r (',' r)* | 'a' r 'b'\n"
+        "r ::= s s? | 'a' (s (',' s)*)? 'b'\ns ::= [ab] | 'c' root 'c'"
+    ),
     "limits in counts": "root ::= x{1,40} 'c'\nx[max_tokens=3] ::= y{1,30} ' '?\ny[max_tokens=2] ::= [ab] | 'ab'",
 }
-LOW = {"covered_nodes": 0, "listed_tokens": 0, "many_nodes": 1, "unrolled_states": 2, "shared_states": 2, "inlined_states": 2}
+LOW = {
+    "covered_nodes": 0,
+    "many_places": 0,
+    "listed_tokens": 0,
+    "many_nodes": 1,
+    "unrolled_states": 2,
+    "shared_states": 2,
+    "inlined_states": 2,
+}
 
 
 def walk(at: Any, trie_size: int, *, tokens: list[int]) -> None:
@@ -46,7 +58,7 @@ def walk(at: Any, trie_size: int, *, tokens: list[int]) -> None:
             return
 
 
-@pytest.mark.parametrize("thresholds", [{}, LOW, {"covered_nodes": 0}], ids=["as always", "low", "covered"])
+@pytest.mark.parametrize("thresholds", [{}, LOW, {"covered_nodes": 0}, {"many_places": 2}], ids=["as always", "low", "covered", "united"])
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_masks_of_ambiguous_grammars(kernel: Engine, name: str, thresholds: dict[str, int]) -> None:
     """Behind random words."""
@@ -60,6 +72,30 @@ def test_masks_of_ambiguous_grammars(kernel: Engine, name: str, thresholds: dict
         walk(start.fork(), len(TOKENS), tokens=[place[word] for word in words])
     if name in ("counts in counts", "calls itself") and "covered_nodes" in thresholds:
         assert prepared.statistics["covered"] > 0
+    if name in ("levels", "calls itself") and "many_places" in thresholds:
+        assert prepared.statistics["united_calls"] > 0
+
+
+def test_calls_of_levels_are_united(kernel: Engine) -> None:
+    """Twice as many levels, each of which may open a bracket, take less than three times the work: each rule has few places at a node."""
+    work: list[int] = []
+    for levels in (60, 120):
+        rules = [f'l{n} ::= "(" (l{n + 1} ("," l{n + 1})*)? ")" | l{n + 1}' for n in range(levels)]
+        grammar = ebnf_grammar("\n".join(["root ::= l0", *rules, f'l{levels} ::= [0-9]+ | "[" root "]"']))
+        tokens: list[bytes | None] = [b"(", b"((", b"(((", b"((((", b"1", b",", b")", b"(1,", None]
+        prepared = prepare(kernel, grammar, tokens)
+        at = kernel.Matcher(prepared, [len(tokens) - 1])
+        rows = np.zeros((2, 1), np.int32)
+        before = prepared.statistics["work"]
+        for token in (1, 0, 4, 5):
+            at.fill_next_token_bitmask(rows, 0)
+            assert at.accept_token(token)
+        work.append(prepared.statistics["work"] - before)
+        assert prepared.statistics["united_calls"] > levels
+        at.fill_next_token_bitmask(rows, 0)
+        at.fill_by_trial(rows, 1)
+        assert rows[0].tolist() == rows[1].tolist()
+    assert work[1] < 3 * work[0]
 
 
 def test_masks_of_words_of_an_automaton(kernel: Engine) -> None:

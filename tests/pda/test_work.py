@@ -259,7 +259,7 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
         "abab ab",
         21_700,
     ),
-    "tokens of a span": (lambda: ebnf_grammar(SPANS), "abab ab", 626_000),
+    "tokens of a span": (lambda: ebnf_grammar(SPANS), "abab ab", 345_000),
     "temperatures": (lambda: ebnf_grammar("root ::= x*\nx[temperature=0.5] ::= '(' x* ')' | [a-z]"), "((((a(b", 27_600),
     "strings": (lambda: schema('{"type": "string"}'), '"and the', 1_580),
     "lengths": (lambda: schema('{"type": "string", "minLength": 3, "maxLength": 45}'), '"and the', 4_940),

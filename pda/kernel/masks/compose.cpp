@@ -3,8 +3,16 @@
 // A place continues only at the nodes that are new to it (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and takes all that have
 // collected since its last visit together. So in an ambiguous grammar, where very many ways lead to a place, it is visited at most once for
 // each length of a token, and each of its nodes is looked at once.
+//
+// A rule has a place for each stack that it is called above. Where places become many, further calls of a rule at the same nodes wait until
+// no visit is left, and become one place above all their stacks (as the nodes of a graph-structured stack are shared, Tomita 1985):
+//
+//   l0 = "[" l1 "]" | l1    l1 = "[" l2 "]" | l2   ...   after "[" each of n rules calls the next, and that all behind it:
+//                                                        n * n / 2 places above one stack each, or n places above all of them
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <tuple>
 
 #include "grammar/alphabet.h"
 #include "list_index.h"
@@ -28,7 +36,8 @@ class MaskComposer {
   MaskComposer(TokenMasks& masks, StackId configuration)
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
-        statistics_(masks.statistics_), configuration_(configuration), spent_(dfa_.work().spent()) {
+        statistics_(masks.statistics_), configuration_(configuration), spent_(dfa_.work().spent()),
+        many_places_(dfa_.nfa().any_distinct ? NONE : trie_.thresholds().many_places) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
     const u32 values = flags ? new_values_.guard_values(configuration, MOST_VALUES) : 0;
@@ -46,7 +55,10 @@ class MaskComposer {
   // State masks, NONE, sets of tokens, NONE, denied tokens.
   std::span<const u32> compose() {
     begin();
-    for (std::size_t v = 0; v < l_.visits.size(); v++) take(v);
+    for (std::size_t v = 0; v < l_.visits.size();) {
+      while (v < l_.visits.size()) take(v++);
+      if (!l_.calls.empty()) make_calls();
+    }
     if (l_.used.size() > 1) {
       std::sort(l_.used.begin(), l_.used.end());
       l_.used.erase(std::unique(l_.used.begin(), l_.used.end()), l_.used.end());
@@ -84,6 +96,14 @@ class MaskComposer {
     u32 place;
     ListId nodes;
   };
+  struct WaitingCall {
+    u32 rank;  // of the rule; callers at the same nodes have smaller ones
+    RuleId rule;
+    ListId nodes;
+    StackId below;
+    bool together_with(const WaitingCall& other) const { return rule == other.rule && nodes == other.nodes; }
+    bool operator>(const WaitingCall& other) const { return std::tie(rank, rule, nodes) > std::tie(other.rank, other.rule, other.nodes); }
+  };
   struct Lists {
     std::vector<Place> places;
     ListIndex place_of;
@@ -101,19 +121,22 @@ class MaskComposer {
     std::vector<u32> bits, key;
     // Used by go_on(), leave() and take(); kept to reuse their memory.
     std::vector<Reached> entering, leavings;
+    std::vector<WaitingCall> calls;  // a heap, least ranks first
+    std::vector<StackId> callers;
+    FlatMap called;  // rules at lists of nodes
     std::vector<StateMaskId> open;
     std::vector<NodeId> kept, seen, fresh;
     void clear() {
-      if (covered || !all_nodes.empty() || !more_waiting.empty() || narrowed.bytes()) clear_rare();
+      if (covered || !all_nodes.empty() || !more_waiting.empty() || narrowed.bytes() || called.bytes()) clear_rare();
       place_of.clear(), places.clear(), visits.clear(), used.clear(), token_sets.clear(), unverified.clear(), refuted.clear();
-      left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), open.clear();
-      kept.clear(), seen.clear(), fresh.clear();
+      left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), calls.clear();
+      open.clear(), kept.clear(), seen.clear(), fresh.clear();
     }
-    STACKMASK_NOINLINE void clear_rare() { all_nodes.clear(), more_waiting.clear(), covered.reset(), narrowed.clear(); }
+    STACKMASK_NOINLINE void clear_rare() { all_nodes.clear(), more_waiting.clear(), covered.reset(), narrowed.clear(), called.clear(); }
     STACKMASK_NOINLINE void free() {
       const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
-      each(places, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key, entering, leavings, open, kept,
-           seen, fresh);
+      each(places, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key, entering, leavings, calls,
+           callers, open, kept, seen, fresh);
     }
   };
   TokenMasks& masks_;
@@ -129,6 +152,7 @@ class MaskComposer {
   Statistics& statistics_;
   StackId configuration_;
   u64 spent_;  // before
+  u32 many_places_;  // from which on calls wait for others; guards must know each way to a place
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
   std::size_t looked_at_ = 0, added_ = 0;
@@ -327,7 +351,42 @@ class MaskComposer {
     if (sole && guarded_) add_nodes(move.nodes, l_.left);
     if (move.rule == NONE) return leave(move.nodes, at.below, at.passed, sole);
     const StateId start = dfa_.start(move.rule);
-    if (start != DEAD) go_on(move.nodes, start, return_to(move.back, move.distinct, at.below), at.passed);
+    if (start == DEAD) return;
+    const StackId below = return_to(move.back, move.distinct, at.below);
+    if (!waits(move.nodes, move.rule, below)) go_on(move.nodes, start, below, at.passed);
+  }
+
+  // Whether a call has to wait for others: places are many, and the rule was called at the same nodes before.
+  bool waits(ListId nodes, RuleId rule, StackId below) { return l_.places.size() >= many_places_ && call_later(nodes, rule, below); }
+
+  STACKMASK_NOINLINE bool call_later(ListId nodes, RuleId rule, StackId below) {
+    dfa_.work().spend(4);
+    const u64 key = static_cast<u64>(rule) << 32 | nodes;
+    if (!l_.called.find(key)) {
+      l_.called.insert(key, 1);
+      return false;
+    }
+    l_.calls.push_back({dfa_.nfa().rules[rule].rank, rule, nodes, below});
+    std::push_heap(l_.calls.begin(), l_.calls.end(), std::greater<>());
+    return true;
+  }
+
+  // Makes the waiting calls, callers before callees.
+  STACKMASK_NOINLINE void make_calls() {
+    while (!l_.calls.empty()) {
+      const WaitingCall first = l_.calls.front();
+      l_.callers.clear();
+      while (!l_.calls.empty() && l_.calls.front().together_with(first)) {
+        l_.callers.push_back(l_.calls.front().below);
+        std::pop_heap(l_.calls.begin(), l_.calls.end(), std::greater<>());
+        l_.calls.pop_back();
+      }
+      if (const StackId all = l_.callers.size() > 1 ? stacks_.join(l_.callers) : NO_STACK; all != NO_STACK) {
+        statistics_.united_calls++;
+        l_.callers.assign(1, all);
+      }
+      for (const StackId below : l_.callers) go_on(first.nodes, dfa_.start(first.rule), below, false);
+    }
   }
 
   // Continues in `state` at a set of trie nodes, and in the rules that it calls before reading anything.
@@ -344,7 +403,8 @@ class MaskComposer {
         const Call call = dfa_.call(at.state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
         if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(entered.nodes, l_.unverified);
-        enter(entered.nodes, dfa_.start(call.rule), return_to(call.back, call.distinct, at.below), passed);
+        const StackId returned = return_to(call.back, call.distinct, at.below);
+        if (!waits(entered.nodes, call.rule, returned)) enter(entered.nodes, dfa_.start(call.rule), returned, passed);
       }
     }
   }
