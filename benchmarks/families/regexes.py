@@ -147,3 +147,29 @@ def escapes_counted(size: int, random: Random) -> Case:
 def gaps_searched(size: int, random: Random) -> Case:
     """Three letters at most n characters apart, anywhere in a text."""
     return f".*x.{{{size}}}y.{{0,{size}}}z.*", word(random, min(5 * size, 1500), "xyz ")
+
+
+@family("regex", *row(5, 1000))
+def words_in_order(size: int, random: Random) -> Case:
+    """A text with n words in it, in this order."""
+    names = words(random, size)
+    return "".join(f".*{name}" for name in names), " ".join(names)
+
+
+@family("regex", *row(5, 1000))
+def two_of_many_words(size: int, random: Random) -> Case:
+    """A text with two of n words in it, each an alternative with any text around it."""
+    names = words(random, size)
+    return "(?:" + "|".join(f".*{name}.*" for name in names) + "){2}", " ".join(names)[:2000]
+
+
+@family("regex", *row(3, 300))
+def counts_as_alternatives(size: int, random: Random) -> Case:
+    """One letter, or two, or up to n of them, n times."""
+    return "(?:" + "|".join(f"a{{{count}}}" for count in range(1, size + 1)) + f"){{{size}}}b", "a" * 2 * size + "b"
+
+
+@family("regex", *row(3, 300))
+def classes_that_shrink(size: int, random: Random) -> Case:
+    """Twenty classes, each up to n times, and each but the first a part of the one before."""
+    return "".join(f"[a-{chr(ord('z') - place)}]{{0,{size}}}" for place in range(20)), word(random, size, "abcdef")

@@ -7,7 +7,9 @@
     parser, flavour, flags    one parser for ECMA-262 and for Python's `re`, and the table of what differs
     char_class, python_class  classes and escapes of either
     analysis                  lengths and first characters of a pattern's texts
+    branches                  the outermost branches, and the anchors at their ends
     to_grammar, to_nfa        the two ways above
+    earliest                  rows of many loops, each part matched where it first can be
     lookaround                lookarounds at the ends of a pattern, as products of automata
     assertions                assertions anywhere, by an alternating automaton
     length_ahead              lookaheads for the length of the text, as bounds; nodes with such bounds

@@ -24,10 +24,11 @@ from ..grammar import NEVER, UTF8, Grammar, GrammarBuilder, NodeId
 from ..limits import Limits
 from .assertions import AlternatingAutomaton
 from .ast import Anchor, Ast, Boundary, Look, Repeat, Seq
+from .branches import Branch, outer_branches
 from .length_ahead import counted_node, split_length
 from .lookaround import lookaround_dfa
 from .parser import parse
-from .to_grammar import Branch, emit, outer_branches
+from .to_grammar import emit
 from .to_nfa import branches_dfa, check_atoms, small_dfa
 
 __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
@@ -80,7 +81,7 @@ def regex_node(
         check_atoms(ast, budget)
     branches = outer_branches(ast)
     if branches is not None:
-        return emit(builder, ast, branches, search=search, encoding=encoding)
+        return emit(builder, ast, branches, search=search, encoding=encoding, budget=budget)
     return _automaton_node(builder, _automaton(ast, branches, search, budget), encoding)
 
 
@@ -111,7 +112,11 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
             node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
     else:
         modest = _modest_automaton(ast, branches, budget)
-        node = emit(builder, ast, branches, search=False, encoding=UTF8) if modest is None else _automaton_node(builder, modest, UTF8)
+        node = (
+            emit(builder, ast, branches, search=False, encoding=UTF8, budget=budget)
+            if modest is None
+            else _automaton_node(builder, modest, UTF8)
+        )
     if builder.nodes[node] == (NEVER,):
         raise no_text(ast, budget.limits)
     builder.define(root, node)

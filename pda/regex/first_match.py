@@ -46,7 +46,8 @@ from ..exceptions import LimitError, RegexError
 from ..grammar import UTF8, GrammarBuilder, NodeId
 from .analysis import one_character
 from .ast import Alt, Anchor, Ast, AstId, Boundary, Chars, Look, Place, Repeat, Seq, Text
-from .to_grammar import Branch, emit
+from .branches import Branch
+from .to_grammar import emit
 from .to_nfa import MAX_POSITIONS, branches_dfa, count_positions, small_dfa
 from .words import plain_words, word_list, words_dfa
 
@@ -64,7 +65,7 @@ def preferred_node(builder: GrammarBuilder, ast: Ast, budget: Budget) -> NodeId:
     if listed is not None and len(listed) > MANY_WORDS:
         return words_node(builder, listed, budget, prefix_free=True)
     if is_deterministic(ast, budget):
-        return emit(builder, ast, _all_of(ast), search=False, encoding=UTF8)
+        return emit(builder, ast, _all_of(ast), search=False, encoding=UTF8, budget=budget)
     automaton = preferred_dfa(ast, budget)
     return builder.never() if automaton == dfa.NOTHING else builder.automaton(automaton.transitions, automaton.accepting)
 

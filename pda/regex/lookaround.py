@@ -23,7 +23,7 @@ from ..automata.dfa import ANYTHING, EPSILON, Dfa
 from ..automata.nfa import concatenation
 from ..budget import Budget
 from .ast import Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Place, Repeat, Seq
-from .to_grammar import Branch, trim_branches
+from .branches import Branch, trim_branches
 from .to_nfa import branches_dfa
 
 _START: Final = Anchor(Place.START)

@@ -1,7 +1,6 @@
 """From a regular expression to nodes of a grammar: the syntax tree node by node, without an automaton.
 
-It takes patterns whose only assertions are anchors at the ends of the whole pattern or of its outermost branches. There an anchor only says
-whether other text may stand beside the match.
+It takes patterns whose only assertions are anchors at the ends of the outermost branches, see branches.py.
 Bounded repetition stays REPEAT, so a count costs nothing however large it is.
 Patterns with other assertions become automata: to_nfa.py and assertions.py.
 """
@@ -10,76 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from math import inf
+from typing import Final
 
 from ..automata.charset import ANY
-from ..grammar import EMPTY, JSON, NEVER, REPEAT, UTF8, GrammarBuilder, NodeId
-from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Chars, Place, Repeat, Seq, Text
-
-_START: Final = Anchor(Place.START)
-_END: Final = Anchor(Place.END)
+from ..budget import Budget
+from ..grammar import EMPTY, JSON, NEVER, REPEAT, SEQ, UTF8, GrammarBuilder, Node, NodeId
+from .ast import Alt, Ast, AstId, AstNode, Atomic, Chars, Repeat, Seq, Text
+from .branches import Branch
+from .earliest import match_earliest
 
 # Characters that have more than one spelling, or an escaped one, inside a JSON string.
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\/]')
 
 
-class Branch(NamedTuple):
-    """An outermost branch without its anchors: its parts, and whether it must begin and end with the text."""
-
-    parts: tuple[AstId, ...]
-    starts: bool
-    ends: bool
-
-
-def outer_branches(ast: Ast) -> list[Branch] | None:
-    """The outermost branches of a pattern; None where it holds other assertions than the anchors at their ends.
-
-    >>> from stackmask.pda.regex.parser import parse
-    >>> outer_branches(parse("^(?:ab|c$)|d"))
-    [Branch(parts=(4,), starts=True, ends=False), Branch(parts=(2,), starts=True, ends=True), Branch(parts=(7,), starts=False, ends=False)]
-    >>> outer_branches(parse("a(?:^|b)")) is None
-    True
-    """
-    if not ast.assertions:
-        return [Branch((ast.root,), False, False)]
-    found, taken = trim_branches(ast.nodes, ast.root)
-    return found if taken == ast.assertions else None
-
-
-def trim_branches(nodes: tuple[AstNode, ...], root: AstId) -> tuple[list[Branch], int]:
-    """The outermost branches of a part of a pattern, and how many anchors were taken from their ends; other assertions may be left."""
-    found: list[Branch] = []
-    taken = 0
-    todo = [(root, False, False)]
-    while todo:
-        part, starts, ends = todo.pop()
-        node = nodes[part]
-        if isinstance(node, Alt):
-            todo.extend((branch, starts, ends) for branch in reversed(node.parts))
-            continue
-        parts = node.parts if isinstance(node, Seq) else (part,)
-        begin, end = 0, len(parts)
-        while begin < end and nodes[parts[begin]] == _START:
-            begin += 1
-        while end > begin and nodes[parts[end - 1]] == _END:
-            end -= 1
-        taken += begin + len(parts) - end
-        starts, ends = starts or begin > 0, ends or end < len(parts)
-        parts = parts[begin:end]
-        if len(parts) == 1 and isinstance(nodes[parts[0]], Alt | Seq):
-            todo.append((parts[0], starts, ends))
-        else:
-            found.append(Branch(parts, starts, ends))
-    return found, taken
-
-
-def emit(builder: GrammarBuilder, ast: Ast, branches: list[Branch], *, search: bool, encoding: int) -> NodeId:
+def emit(builder: GrammarBuilder, ast: Ast, branches: list[Branch], *, search: bool, encoding: int, budget: Budget) -> NodeId:
     """The node of a pattern given by its outermost branches; with `search` other text may stand beside the match."""
-    nodes = _emit_parts(builder, ast, [part for branch in branches for part in branch.parts], encoding)
+    nodes = _emit_parts(builder, ast, [part for branch in branches for part in branch.parts], encoding, budget)
     groups: dict[tuple[bool, bool], list[NodeId]] = {}
     for parts, starts, ends in branches:
         key = (starts, ends) if search else (True, True)
-        groups.setdefault(key, []).append(_sequence(builder, [nodes[part] for part in parts]))
+        groups.setdefault(key, []).append(_sequence(builder, match_earliest(builder, ast, parts, nodes, encoding, budget)))
     whole: list[NodeId] = []
     for (starts, ends), members in groups.items():
         middle = _alternatives(builder, members)
@@ -90,7 +40,7 @@ def emit(builder: GrammarBuilder, ast: Ast, branches: list[Branch], *, search: b
     return _alternatives(builder, whole)
 
 
-def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding: int) -> list[NodeId]:
+def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding: int, budget: Budget) -> list[NodeId]:
     """The nodes of parts and of all that they hold; -1 for nodes of the tree that no part holds."""
     # PERF: isinstance instead of class patterns, which cost 0.5 us a node more; this is on the way to the first mask.
     nodes = ast.nodes
@@ -108,7 +58,7 @@ def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding:
         elif isinstance(node, Repeat):
             emitted[index] = _repetition(builder, emitted[node.body], node.minimum, node.maximum)
         elif isinstance(node, Seq):
-            emitted[index] = _sequence(builder, [emitted[part] for part in node.parts])
+            emitted[index] = _sequence(builder, match_earliest(builder, ast, node.parts, emitted, encoding, budget))
         elif isinstance(node, Alt):
             emitted[index] = _alternatives(builder, [emitted[part] for part in node.parts])
         else:
@@ -192,7 +142,79 @@ def _alternatives(builder: GrammarBuilder, parts: list[NodeId]) -> NodeId:
     if len(parts) == 1:
         return parts[0]
     kept = [part for part in dict.fromkeys(parts) if builder.nodes[part][0] != NEVER]
-    return builder.alt(*kept)
+    return builder.alt(*_with_shared_loops(builder, _with_united_counts(builder, kept)))
+
+
+def _with_united_counts(builder: GrammarBuilder, parts: list[NodeId]) -> list[NodeId]:
+    """Alternatives where counts of the same that leave no gap became one: `a{3}|a{4,6}|a` is `a{3,6}|a`.
+
+    PERF: `(a{1}|a{2}|...|a{95}){95}` had steps of 300 ms, since a state held every way to have counted.
+    """
+    nodes = builder.nodes
+    counts: dict[NodeId, list[tuple[int, float]]] = {}
+    for part in parts:
+        node = nodes[part]
+        if node[0] == REPEAT:
+            counts.setdefault(node[1], []).append((node[2], inf if node[3] < 0 else node[3]))
+    if not counts or len(parts) < 2:
+        return parts
+    for part in parts:
+        if part in counts:
+            counts[part].append((1, 1))
+    united: list[NodeId] = []
+    done: set[NodeId] = set()
+    for part in parts:
+        node = nodes[part]
+        body = node[1] if node[0] == REPEAT else part
+        if body not in counts:
+            united.append(part)
+        elif body not in done:
+            done.add(body)
+            united += [builder.repeat(body, least, -1 if most == inf else int(most)) for least, most in _joined(counts[body])]
+    return united
+
+
+def _joined(counts: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Ranges of counts, of which those that leave no gap between them became one."""
+    joined: list[tuple[int, float]] = []
+    for least, most in sorted(counts):
+        if joined and least <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], most))
+        else:
+            joined.append((least, most))
+    return joined
+
+
+def _with_shared_loops(builder: GrammarBuilder, parts: list[NodeId]) -> list[NodeId]:
+    """Alternatives where those that begin and end with the same loops became one: `.*a.*|.*b.*` is `.*(a|b).*`.
+
+    PERF: otherwise a state holds each of these loops: two times any of 71 words in any text had steps of 70 ms.
+    """
+    nodes = builder.nodes
+    groups: dict[tuple[NodeId, NodeId], list[NodeId]] = {}
+    for part in parts:
+        node = nodes[part]
+        first = node[1] if node[0] == SEQ and _is_loop(nodes[node[1]]) else _NO_LOOP
+        last = node[-1] if node[0] == SEQ and _is_loop(nodes[node[-1]]) else _NO_LOOP
+        groups.setdefault((first, last), []).append(part)
+    if len(groups) == len(parts):
+        return parts
+    shared: list[NodeId] = []
+    for (first, last), its in groups.items():
+        if len(its) == 1 or first == last == _NO_LOOP:
+            shared += its
+            continue
+        begin, end = int(first >= 0), -1 if last >= 0 else None
+        inner = dict.fromkeys([builder.seq(*nodes[part][1 + begin : end]) for part in its])
+        shared.append(builder.seq(*([first] if begin else []), builder.alt(*inner), *([last] if end else [])))
+    return shared
+
+
+_NO_LOOP: Final = NodeId(-1)
+
+
+def _is_loop(node: Node) -> bool:
+    return bool(node[0] == REPEAT and node[3] < 0)
 
 
 def _repetition(builder: GrammarBuilder, body: NodeId, minimum: int, maximum: int) -> NodeId:

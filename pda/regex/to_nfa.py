@@ -19,7 +19,7 @@ from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from .analysis import one_character
 from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
-from .to_grammar import Branch
+from .branches import Branch
 
 # A set of positions takes a bit a position, and there is at least one set a position: this many take 128 MiB.
 MAX_POSITIONS: Final = 1 << 15

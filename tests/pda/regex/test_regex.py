@@ -28,8 +28,8 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex import parse, regex_dfa, regex_grammar, regex_node
 from stackmask.pda.regex.assertions import AlternatingAutomaton
 from stackmask.pda.regex.ast import Repeat
+from stackmask.pda.regex.branches import outer_branches
 from stackmask.pda.regex.lookaround import lookaround_dfa
-from stackmask.pda.regex.to_grammar import outer_branches
 from stackmask.pda.regex.to_nfa import branches_dfa
 
 CASES = cases("regex.toml")
