@@ -92,3 +92,10 @@ def multiples_of_one_of_some_squares(size: int, random: Random) -> Case:
     """A multiple of the square of one of n primes, but of no other number."""
     primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
     return {"anyOf": [{"type": "integer", "multipleOf": prime**2} for prime in primes[:size]], "not": {"multipleOf": 97}}, "1016"
+
+
+@family("json_schema", *row(10, 1000))
+def unique_short_strings_with_escapes(size: int, random: Random) -> Case:
+    """Different strings of up to twenty characters, most of which are as long as they may be, some with escapes."""
+    values = [word(random, 20 - number % 3) if number % 4 else word(random, 9) + '\n"' + word(random, 9) for number in range(size)]
+    return {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 20}}, compact(values)

@@ -156,6 +156,10 @@ class AlternatingAutomaton:
 
     def dfa(self) -> Dfa:
         """The canonical automaton of the texts that match."""
+        with self.budget.part("one automaton"):
+            return self._explored()
+
+    def _explored(self) -> Dfa:
         labels = self.steps.labels
         matched: State = (0, (), _MATCHED)
         start: State = (_START_OF_TEXT, tuple([self.initial[index] for index in self.behinds]), self.initial[_MAIN])

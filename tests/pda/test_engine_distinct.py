@@ -10,6 +10,7 @@ from itertools import permutations, product
 from random import Random
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from support.engines import BYTES, STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
@@ -897,3 +898,76 @@ def test_a_token_as_long_as_a_string_may_be(kernel: Engine, longest: int) -> Non
     assert allowed == [token for token in range(len(tokens)) if at.fork().accept_token(token)]
     assert 1 not in allowed
     assert {4, 6} <= set(allowed)
+
+
+ESCAPED: Final = [
+    "a",
+    "b",
+    "/",
+    "\\/",
+    "\\n",
+    '\\"',
+    "\\\\",
+    "\\u0061",
+    "\\u0001",
+    '"',
+    '","',
+    '["',
+    '"]',
+    "[",
+    "]",
+    ",",
+    "ab",
+    'a"',
+    'b","',
+    '\\n"',
+    '/"',
+    "/\\n",
+    'ab\\"',
+    '\\\\"',
+    "\\",
+    "\\u00",
+    "0a",
+    "n",
+    "u",
+]
+
+
+@pytest.mark.parametrize("pattern", ["^[ab\n]{0,12}$", '^[a"\\\\]{0,12}$', "^[ab/\n\x01]{5,12}$", '^(?:a|\n"?|/){0,12}b?$'])
+def test_strings_with_escapes_run_out(kernel: Engine, pattern: str) -> None:
+    """Of strings that begin like the one in hand the spellings are counted, whatever escapes it and the others hold."""
+    tokens: list[bytes | None] = [*map(str.encode, ESCAPED), None]
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": pattern}}
+    prepared = prepare(kernel, json_schema_grammar(schema, whitespace="compact")[0], tokens)
+    rows = np.zeros((2, 1), np.int32)
+    for seed in range(12):
+        at, random = kernel.Matcher(prepared, [len(tokens) - 1]), Random(seed)
+        for _ in range(60):
+            at.fill_next_token_bitmask(rows, 0)
+            at.fill_by_trial(rows, 1)
+            assert rows[0].tolist() == rows[1].tolist()
+            allowed = [token for token in range(len(tokens) - 1) if rows[0][0] >> token & 1]
+            if not allowed:
+                break
+            going_on = [token for token in allowed if "]" not in ESCAPED[token]]
+            assert at.accept_token(random.choice(going_on or allowed))
+    assert prepared.statistics["counted_texts"] > 0
+
+
+@pytest.mark.parametrize("seen", ['"a\\nb"', '"\\t\\"x"', "17", '["abcdefg"]', '"\\/\\/\\/\\/\\/\\/\\/\\/\\/"'])
+@pytest.mark.parametrize("begun", ['"abcd', '"\\n\\"ab', '"\\u0001abc', '"\\/abc'])
+def test_values_that_begin_otherwise_need_no_trial(kernel: Engine, seen: str, begun: str) -> None:
+    """Near the end of a bounded string few texts are left, and no value with escapes or of another type is among them."""
+    tokens: list[bytes | None] = [*[bytes([byte]) for byte in range(256)], b"defg", b"efgh", b'efg"', b"cd", None]
+    items = {"anyOf": [{"type": "string", "maxLength": 9}, {"type": ["integer", "array"]}]}
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")[0]
+    prepared = prepare(kernel, grammar, tokens)
+    at = kernel.Matcher(prepared, [len(tokens) - 1])
+    rows = np.zeros((2, (len(tokens) + 31) // 32), np.int32)
+    assert at.accept_bytes(f"[{seen},{begun}".encode())
+    for following in (b"d", b"defg"):
+        at.fill_next_token_bitmask(rows, 0)
+        at.fill_by_trial(rows, 1)
+        assert rows[0].tolist() == rows[1].tolist()
+        assert at.accept_token(tokens.index(following))
+    assert prepared.statistics["counted_texts"] > 0 and prepared.statistics["unverified"] == 0

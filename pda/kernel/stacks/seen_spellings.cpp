@@ -2,7 +2,30 @@
 
 #include <algorithm>
 
+#include "unique/json_value.h"
+
 namespace stackmask {
+
+namespace {
+
+// The beginning of a string as values have it, none if it is no string, or ends inside an escape or with one of a surrogate.
+std::optional<std::string> canonical_beginning(const std::string& text) {
+  if (text.empty()) return text;
+  if (text[0] != '"') return std::nullopt;
+  if (text.find('\\') == std::string::npos) return text;
+  for (std::size_t i = 0; i < text.size(); i++) {
+    if (text[i] != '\\') continue;
+    if (++i == text.size()) return std::nullopt;
+    if (text[i] != 'u') continue;
+    if ((i += 4) >= text.size() || (text[i - 3] | 0x20) == 'd') return std::nullopt;
+  }
+  std::string canonical = canonical_json(text + '"');
+  if (canonical[0] != '"') return std::nullopt;
+  canonical.pop_back();
+  return canonical;
+}
+
+}  // namespace
 
 bool SeenSpellings::spells_values(StackId below) const {
   if (stacks_.edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
@@ -17,18 +40,21 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   if (!spells_values(below)) return std::nullopt;
   const StackEdge edge = stacks_.edges(below)[0];
   const StateId back = dfa_.guard_back(edge.state);
-  if (dfa_.seen_spellings(back) == NONE) return std::nullopt;
-  std::string before = dfa_.pending_text(edge.state);
-  if (!before.empty() && before[0] != '"') return std::nullopt;
-  for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
-    if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
-    before.erase(i, 1);
-  }
+  const std::optional<std::string> beginning = canonical_beginning(dfa_.pending_text(edge.state));
+  if (!beginning) return std::nullopt;
+  const std::string& before = *beginning;
   const std::vector<u32> ids = dfa_.seen_ids(back);
   dfa_.work().spend(ids.size());
   statistics_.counted_texts++;
+  auto countable = [&](const std::string& value) {
+    return !begins(value, before) || SeenValues::spellings_of(value, before.size()) != NONE;
+  };
   if (!counts) {
-    for (const u32 id : ids) total += count_spellings(dfa_.values().value(id), before, state, nullptr);
+    for (const u32 id : ids) {
+      const std::string& value = dfa_.values().value(id);
+      if (!countable(value)) return std::nullopt;
+      total += count_spellings(value, before, state, nullptr);
+    }
     return total;
   }
   // Values that were counted before are not counted again when one more is seen.
@@ -38,13 +64,18 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   if (known == counted_.end()) {
     if (counted_.size() < MOST_COUNTED) counted_.emplace_back();
     known = counted_.begin() + static_cast<std::ptrdiff_t>(next_counted_++ % counted_.size());
-    *known = {state, before, {}, {}, 0};
+    *known = {state, before, {}, {}, 0, true};
   }
   PooledVector<u32> added;
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
   PooledVector<std::pair<NodeId, u32>> spelled;
-  for (const u32 id : added) known->total += count_spellings(dfa_.values().value(id), before, state, &spelled);
+  for (const u32 id : added) {
+    const std::string& value = dfa_.values().value(id);
+    known->countable = known->countable && countable(value);
+    if (known->countable) known->total += count_spellings(value, before, state, &spelled);
+  }
   known->ids = ids;
+  if (!known->countable) return std::nullopt;
   auto& list = known->counts;
   dfa_.work().spend(list.size() / 4);
   const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
@@ -65,7 +96,7 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
 // If a state is given, only the texts that it reads.
 u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, StateId state,
                                    std::vector<std::pair<NodeId, u32>>* counts) {
-  if (value.compare(0, before.size(), before) != 0) return 0;
+  if (!begins(value, before)) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
     NodeId slash, node;        // slash: the node of the backslash before a slash; NONE where the trie has no such node

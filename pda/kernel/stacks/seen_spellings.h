@@ -3,8 +3,8 @@
 //   seen "ab", "ac"; the state reads "a[bc]"; the guard's text is  "a     2 texts are left, and 2 spellings of seen values begin so:
 //   the nodes b and c are each on the way to 1 of them, so nothing new is left
 //
-// Only strings without needless escapes are counted, and only for a lone guard: a slash doubles the spellings, and other escapes have no
-// bound. A count takes time linear in the bytes of the values that were added since the last count from the same place.
+// Only strings whose rest has no escapes are counted, and only for a lone guard: a slash doubles the spellings, and other escapes have no
+// bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count takes time linear in the bytes of the values that were added since the last count from the same place.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -22,7 +22,7 @@ class SeenSpellings {
   SeenSpellings(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Statistics& statistics)
       : trie_(trie), dfa_(dfa), stacks_(stacks), statistics_(statistics) {}
 
-  // Whether only one guard waits, and the values that it has seen have no needless escapes.
+  // Whether only one guard waits, and strings have no needless escapes.
   bool spells_values(StackId below) const;
   // If only one guard waits and its value is a string: the number of spellings of seen strings that can follow, and for each node the
   // number of those that it is on the way to. If a state is given, only the spellings that it reads. Nothing if they cannot be counted.
@@ -37,6 +37,7 @@ class SeenSpellings {
     std::vector<u32> ids;  // of the values, rising
     std::vector<std::pair<NodeId, u32>> counts;  // (node, spellings)
     u32 total = 0;
+    bool countable = true;  // no value that begins so has an escape in its rest
   };
   static constexpr std::size_t MOST_COUNTED = 8;
   const TokenTrie& trie_;
@@ -45,6 +46,7 @@ class SeenSpellings {
   Statistics& statistics_;
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
+  static bool begins(const std::string& value, const std::string& before) { return value.compare(0, before.size(), before) == 0; }
   u32 count_spellings(const std::string& value, const std::string& before, StateId state, std::vector<std::pair<NodeId, u32>>* counts);
 };
 

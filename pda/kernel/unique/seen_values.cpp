@@ -10,15 +10,16 @@ namespace {
 
 constexpr std::ptrdiff_t MOST_SLASHES = 8;  // in a string whose spellings are counted, of which there are 256 then
 
+}  // namespace
+
 // Among the characters that need no escape in a string only the slash has two spellings, as itself and after a backslash.
-u32 spellings_of(const std::string& value) {
-  const std::ptrdiff_t slashes = std::count(value.begin(), value.end(), '/');
-  const bool escapes = std::any_of(value.begin(), value.end(), [](char byte) { return static_cast<u8>(byte) < 0x20 || byte == '\\'; });
+u32 SeenValues::spellings_of(const std::string& value, std::size_t from) {
+  const auto rest = value.begin() + static_cast<std::ptrdiff_t>(from);
+  const std::ptrdiff_t slashes = std::count(rest, value.end(), '/');
+  const bool escapes = std::any_of(rest, value.end(), [](char byte) { return static_cast<u8>(byte) < 0x20 || byte == '\\'; });
   if (value[0] != '"' || slashes > MOST_SLASHES || escapes) return NONE;
   return 1u << slashes;
 }
-
-}  // namespace
 
 u32 SeenValues::canonical_id(const std::string& canonical) {
   const auto [found, added] = ids_.try_emplace(canonical, static_cast<u32>(values_.size()));

@@ -39,6 +39,7 @@ class SeenValues {
   }
   u32 with(u32 set, u32 value);                    // NONE if it is a member already
   u32 spellings(u32 set);                          // the number of texts that spell its values without needless escapes, NONE if unknown
+  static u32 spellings_of(const std::string& value, std::size_t from = 0);  // the same for the rest of one value from a place on
   struct Adopted {
     u32 theirs = NO_VALUES, own = NO_VALUES;
   };

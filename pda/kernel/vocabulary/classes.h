@@ -154,6 +154,8 @@ class ClassIndex {
   std::vector<u32> longest_first_;    // places in tokens_ by characters, falling
   std::vector<u64> node_signatures_;  // by node, from node_ on
   std::vector<u16> node_chars_;
+  std::vector<NodeId> inner_;  // nodes with children, by characters and then by number: inner_[inner_begin_[n], inner_begin_[n + 1])
+  std::vector<u32> inner_begin_;
   std::vector<Occurrence> occurrences_[EXITS];
 
   ClassMemos& memos_;
