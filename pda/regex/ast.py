@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, NewType, TypeAlias
+from typing import Final, NamedTuple, NewType, TypeAlias
 
 from ..automata.charset import CharSet
 
@@ -72,6 +72,10 @@ class Anchor(NamedTuple):
     """The empty text at one kind of place."""
 
     place: Place
+
+
+START: Final = Anchor(Place.START)
+END: Final = Anchor(Place.END)
 
 
 class Boundary(NamedTuple):

@@ -5,12 +5,9 @@ There an anchor only says whether other text may stand beside the match; pattern
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from .ast import Alt, Anchor, Ast, AstId, AstNode, Place, Seq
-
-_START: Final = Anchor(Place.START)
-_END: Final = Anchor(Place.END)
+from .ast import END, START, Alt, Ast, AstId, AstNode, Seq
 
 
 class Branch(NamedTuple):
@@ -49,9 +46,9 @@ def trim_branches(nodes: tuple[AstNode, ...], root: AstId) -> tuple[list[Branch]
             continue
         parts = node.parts if isinstance(node, Seq) else (part,)
         begin, end = 0, len(parts)
-        while begin < end and nodes[parts[begin]] == _START:
+        while begin < end and nodes[parts[begin]] == START:
             begin += 1
-        while end > begin and nodes[parts[end - 1]] == _END:
+        while end > begin and nodes[parts[end - 1]] == END:
             end -= 1
         taken += begin + len(parts) - end
         starts, ends = starts or begin > 0, ends or end < len(parts)

@@ -18,11 +18,10 @@ from ..automata.dfa import EPSILON, Dfa, minimize
 from ..automata.minimize import Range, Transitions
 from ..automata.nfa import Nfa
 from ..budget import Budget
-from ..exceptions import LimitError
 from ..grammar import GrammarBuilder, NodeId
 from .analysis import one_character
 from .ast import Alt, Ast, AstId, AstNode, Chars, Repeat, Seq, Text
-from .to_nfa import MAX_POSITIONS, Unfolding, count_positions
+from .to_nfa import MAX_POSITIONS, Unfolding, count_positions, within_states
 
 MANY_LOOPS: Final = 16
 """Loops of a sequence from which on each part is matched first; shorter ones become small automata anyway."""
@@ -128,13 +127,14 @@ def until_word(chars: CharSet, word: str) -> tuple[Transitions, tuple[bool, ...]
     transitions: list[tuple[Range, ...]] = []
     for row in rows:
         ranges: list[Range] = []
+        targets = sorted(row.items())
         for lo, hi in pairs(chars):
             start = lo
-            for point in sorted(row):
+            for point, target in targets:
                 if start <= point <= hi:
                     if start < point:
                         ranges.append((start, point - 1, 0))
-                    ranges.append((point, point, row[point]))
+                    ranges.append((point, point, target))
                     start = point + 1
             if start <= hi:
                 ranges.append((start, hi, 0))
@@ -145,14 +145,8 @@ def until_word(chars: CharSet, word: str) -> tuple[Transitions, tuple[bool, ...]
 def _first(unfolding: Unfolding, parts: tuple[AstId, ...], budget: Budget) -> Dfa | None:
     """The texts of parts that begin with no other such text, None where they have no small automaton."""
     unfolding.nfa = Nfa(budget)
-    most = budget.states
-    budget.states = min(most, MOST_POSITIONS)
-    try:
-        whole = unfolding.nfa.determinize(unfolding.sequence(parts))
-    except LimitError:
-        budget.spend(0)  # the whole compilation may be at its end
+    whole = within_states(lambda: unfolding.nfa.determinize(unfolding.sequence(parts)), MOST_POSITIONS, budget)
+    if whole is None:
         return None
-    finally:
-        budget.states = most
     ended = [() if accepts else row for row, accepts in zip(whole.transitions, whole.accepting, strict=True)]
     return minimize(Dfa(tuple(ended), whole.accepting), budget=budget)

@@ -14,7 +14,7 @@ from ..automata import language
 from ..automata.dfa import Dfa
 from ..grammar import GrammarBuilder, NodeId
 from ..limits import Limits
-from .ast import Anchor, Ast, Chars, Look, Place, Repeat, Seq
+from .ast import END, START, Ast, Chars, Look, Repeat, Seq
 from .parser import parse
 
 # The lookahead as it is written; what it means is asked of the syntax tree.
@@ -51,7 +51,7 @@ def split_length(pattern: str, *, search: bool, limits: Limits | None = None) ->
     found: tuple[Repeat, re.Match[str]] | None = None
     for part in root.parts:
         node = ast.nodes[part]
-        if isinstance(node, Anchor) and node.place == Place.START:
+        if node == START:
             anchored = True
         elif isinstance(node, Look):
             written = _WRITTEN.match(pattern, places[part])
@@ -74,9 +74,9 @@ def _length(ast: Ast, look: Look) -> Repeat | None:
     if not look.ahead or look.negated or not isinstance(body, Seq):
         return None
     parts = [ast.nodes[part] for part in body.parts]
-    if parts[0] == Anchor(Place.START):
+    if parts[0] == START:
         del parts[0]
-    if len(parts) != 2 or parts[1] != Anchor(Place.END):
+    if len(parts) != 2 or parts[1] != END:
         return None
     repeat = parts[0]
     return repeat if isinstance(repeat, Repeat) and isinstance(ast.nodes[repeat.body], Chars) else None

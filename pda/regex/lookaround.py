@@ -16,18 +16,14 @@ Lookarounds that hold assertions themselves, other than an anchor at their far e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from ..automata import dfa
 from ..automata.dfa import ANYTHING, EPSILON, Dfa
 from ..automata.nfa import concatenation
 from ..budget import Budget
-from .ast import Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Place, Repeat, Seq
+from .ast import END, START, Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Repeat, Seq
 from .branches import Branch, trim_branches
 from .to_nfa import branches_dfa
-
-_START: Final = Anchor(Place.START)
-_END: Final = Anchor(Place.END)
 
 
 @dataclass(slots=True)
@@ -83,9 +79,9 @@ def _count_assertions(ast: Ast) -> list[int]:
 def _edges(ast: Ast, branch: Branch, left: _Edge, right: _Edge) -> tuple[int, int]:
     """Take the assertions at both ends of a branch; parts[begin:end] remain."""
     begin, end = 0, len(branch.parts)
-    while begin < end and _take(ast, branch.parts[begin], left, _START):
+    while begin < end and _take(ast, branch.parts[begin], left, START):
         begin += 1
-    while end > begin and _take(ast, branch.parts[end - 1], right, _END):
+    while end > begin and _take(ast, branch.parts[end - 1], right, END):
         end -= 1
     return begin, end
 

@@ -10,6 +10,7 @@ text that may follow begins with a character of the set, so that giving characte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..automata.charset import CharSet, intersection
@@ -18,7 +19,7 @@ from ..automata.nfa import EMPTY_FRAGMENT, Fragment, Nfa, bits
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from .analysis import one_character
-from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
+from .ast import END, Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Repeat, Seq, Text
 from .branches import Branch
 
 # A set of positions takes a bit a position, and there is at least one set a position: this many take 128 MiB.
@@ -138,7 +139,7 @@ class Unfolding:
             for last, within in inside.items():
                 for following in bits(nfa.follow[last] & ~within):
                     if following in self.assertions:
-                        harmless = self.ast.nodes[self.assertions[following]] == Anchor(Place.END)
+                        harmless = self.ast.nodes[self.assertions[following]] == END
                     else:
                         harmless = not intersection(nfa.labels.sets[nfa.position_labels[following]], chars)
                     if not harmless:
@@ -241,10 +242,15 @@ def small_dfa(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
         or sum(len(node.chars) for node in ast.nodes if isinstance(node, Chars)) > SMALL_RANGES
     ):
         return None
+    return within_states(lambda: branches_dfa(ast, branches, search=False, budget=budget), SMALL_STATES, budget)
+
+
+def within_states(make: Callable[[], Dfa], states: int, budget: Budget) -> Dfa | None:
+    """What is made if no automaton on the way takes more states than this, and the budget has room for it; None otherwise."""
     most = budget.states
-    budget.states = min(most, SMALL_STATES)
+    budget.states = min(most, states)
     try:
-        return branches_dfa(ast, branches, search=False, budget=budget)
+        return make()
     except LimitError:
         budget.spend(0)  # the whole compilation may be at its end
         return None

@@ -4,7 +4,8 @@
 //   the nodes b and c are each on the way to 1 of them, so nothing new is left
 //
 // Only strings whose rest has no escapes are counted, and only for a lone guard: a slash doubles the spellings, and other escapes have no
-// bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count takes time linear in the bytes of the values that were added since the last count from the same place.
+// bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count takes time linear in the bytes of the
+// values that were added since the last count from the same place.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
