@@ -258,6 +258,7 @@ class GrammarBuilder:
         """`node` from `minimum` to `maximum` times, -1 for no bound.
 
         A repetition of a repetition is one repetition where the counts leave no gap: `(x{2,5}){3,4}` is `x{6,20}`, and `(x{2}){3,4}` stays.
+        If they leave one only above none at all, it is optional: `(x{2,5}){0,4}` is `(x{2,20})?`.
         """
         if 0 <= maximum < minimum:
             return self.never()
@@ -266,6 +267,10 @@ class GrammarBuilder:
             counts = nested_counts(inner[2], inner[3], minimum, maximum)
             if counts is not None:
                 return self.repeat(inner[1], *counts)
+            if minimum == 0 and maximum != 1:
+                counts = nested_counts(inner[2], inner[3], 1, maximum)
+                if counts is not None:
+                    return self.optional(self.repeat(inner[1], *counts))
         return node if minimum == maximum == 1 else self.node((REPEAT, node, minimum, maximum) if maximum else (EMPTY,))
 
     def optional(self, node: NodeId) -> NodeId:

@@ -20,6 +20,24 @@ def counts_in_counts_then_a_letter(size: int, random: Random) -> Case:
     return f"(?:(?:[ab]{{1,{size}}}){{1,{size}}}){{1,{size}}}c", word(random, min(size**3, 2000), "ab") + "c"
 
 
+@family("regex", *row(5, 500))
+def words_with_blanks_between(size: int, random: Random) -> Case:
+    """At most n words of at most n letters, each with a blank behind it or none, so that a word may be cut anywhere."""
+    return rf"(?:\w{{1,{size}}}\s?){{1,{size}}}", " ".join(word(random, min(size, 7)) for _ in range(min(size // 2, 200)))
+
+
+@family("regex", *row(5, 500))
+def lines_of_seven(size: int, random: Random) -> Case:
+    """Up to seven characters and a line break, or none, n times."""
+    return rf"(?:[^\n]{{1,7}}\n?){{1,{size}}}", "".join(word(random, 6, "abc ,") + "\n" for _ in range(min(size - size // 4, 200)))
+
+
+@family("regex", *row(5, 500))
+def pieces_of_a_line(size: int, random: Random) -> Case:
+    """Exactly n pieces of 3 to 9 letters, with a comma behind them or none."""
+    return rf"(?:[a-z ]{{3,9}},?){{{size}}}\.", word(random, 4 * size, "abc ") + word(random, size * 2) + "."
+
+
 @family("regex", *row(10, 10_000))
 def counted_words(size: int, random: Random) -> Case:
     """A hundred words of at least three letters, whose dashes may be left out."""

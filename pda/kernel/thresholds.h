@@ -32,6 +32,7 @@ struct Thresholds {
   u32 bundled_tokens = 8;  // regions that began in so many tokens are the smallest bundle
   // Lowering.
   u32 unrolled_states = 24;  // states up to which a repetition is unrolled, not counted
+  u32 unrolled_inside = 512;  // ... in the body of another one that is counted
   u32 shared_states = 12;  // states from which on an expression that stands in several places becomes a rule
   u32 inlined_states = 12;  // a rule of at most this many states is inlined wherever it is called
   u32 inlined_open_states = 64;  // ... and of this many, if it may end where it may also go on
@@ -70,6 +71,7 @@ inline constexpr struct {
     {"partly_closed_items", &Thresholds::partly_closed_items},
     {"bundled_tokens", &Thresholds::bundled_tokens},
     {"unrolled_states", &Thresholds::unrolled_states},
+    {"unrolled_inside", &Thresholds::unrolled_inside},
     {"shared_states", &Thresholds::shared_states},
     {"inlined_states", &Thresholds::inlined_states},
     {"inlined_open_states", &Thresholds::inlined_open_states},

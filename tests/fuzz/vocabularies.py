@@ -136,6 +136,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "partly_closed_items": (0, 2, 4),
     "bundled_tokens": (1, 2),
     "unrolled_states": (0, 2, 8),
+    "unrolled_inside": (0, 4, 40),
     "shared_states": (0, 2),
     "inlined_states": (0, 2),
     "inlined_open_states": (0, 8),

@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from support.engines import STOP, Engine, accepts, mask_of, prepare
 
-from stackmask.pda.grammar import REPEAT, GrammarBuilder, nested_counts
-from stackmask.pda.regex import regex_grammar
+from stackmask.pda.grammar import REPEAT, Grammar, GrammarBuilder, nested_counts
+from stackmask.pda.regex import regex_grammar, regex_node
 
 COUNTS = [(least, most) for least in range(4) for most in (-1, *range(max(least, 1), 5))]
 LONGEST = 40
@@ -58,6 +58,8 @@ def test_large_counts_stay_apart() -> None:
         ("a?" * 5000, (0, 5000)),
         ("(?:(?:a{2,3}){1,9000})?", None),
         ("a?a{9000,}a", (9001, -1)),
+        ("(?:a{5,125}){0,7}", None),
+        ("(?:a{45,90})*", None),
     ],
 )
 def test_patterns_are_one_repetition(pattern: str, counts: tuple[int, int] | None) -> None:
@@ -106,6 +108,59 @@ def test_counts_that_a_text_leaves_open(kernel: Engine, body: str) -> None:
             assert re.fullmatch(pattern, text + rest), (pattern, text, rest)
             shorter = ("".join(letters) + "c" for size in range(min(len(rest) - 1, 6)) for letters in product("ab", repeat=size))
             assert not any(re.fullmatch(pattern, text + other) for other in shorter), (pattern, text, rest)
+
+
+def counted_grammar(pattern: str) -> Grammar:
+    """The grammar of a pattern, with its counts as they are: it does not become an automaton, although it is small."""
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    builder.define(root, regex_node(builder, pattern, search=False))
+    return builder.build(root)
+
+
+NESTED = [
+    "(?:a{1,3}b?){%s}",
+    "(?:a{2,5}b?){%s}",
+    "(?:[ab]{1,2}b?){%s}",
+    "(?:a{2}|a{3}b?){%s}",
+    "(?:(?:a{1,2}b?){2,3}a?){%s}",
+    "(?:a{0,2}b{0,2}){%s}",
+]
+
+
+@pytest.mark.parametrize("thresholds", [{}, {"unrolled_states": 0, "unrolled_inside": 0}], ids=["as always", "nothing unrolled"])
+@pytest.mark.parametrize("body", NESTED)
+def test_counts_in_counts_that_a_text_leaves_open(kernel: Engine, body: str, thresholds: dict[str, int]) -> None:
+    """Where two counts are open, stacks that others cover are dropped, and nothing that they allow is lost."""
+    texts = ["".join(letters) for size in range(9) for letters in product("ab", repeat=size)]
+    texts += ["a" * size + tail for size in range(9, 30, 4) for tail in ("", "b", "ab", "ba")]
+    tokens = [b"a", b"b", b"aa", b"aaaaa", b"aba", b"abaab", b"c", b"aac", None]
+    for counts in ("3", "1,4", "2,3", "0,9", "4,9", "2,"):
+        pattern = f"{body % counts}c"
+        grammar = counted_grammar(pattern) if thresholds else regex_grammar(pattern)
+        start = kernel.Matcher(prepare(kernel, grammar, thresholds=thresholds), [STOP])
+        begin = kernel.Matcher(prepare(kernel, grammar, tokens, thresholds=thresholds), [len(tokens) - 1])
+        for text in texts:
+            assert accepts(start, text.encode() + b"c") == (re.fullmatch(pattern, text + "c") is not None), (pattern, text)
+            at = begin.fork()
+            if at.accept_bytes(text.encode()):
+                allowed = mask_of(at, len(tokens))
+                assert allowed == [i for i, token in enumerate(tokens) if token and at.fork().accept_bytes(token)], (pattern, text)
+                assert re.fullmatch(pattern, text + at.shortest_completion().decode()), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?:[ab]{1,50}c?){1,%d}", "(?:[ab]{3,50}c?){%d}", "(?:(?:[ab]{1,20}c?){2,20}d?){2,%d}", "(?:a{0,40}b{0,40}){0,%d}"]
+)
+def test_many_counts_in_counts_are_few_stacks(kernel: Engine, pattern: str) -> None:
+    """A step behind n letters, which may have been cut in as many ways, takes no more work for a larger n."""
+    trie = kernel.TokenTrie([*(bytes([byte]) for byte in range(256)), None], 257)
+    limits = {"states": 100_000, "stack_depth": 100_000, "memory": 64 << 20, "seconds": 30.0, "step_work": 20_000}
+    for count in (100, 2000):
+        at = kernel.Matcher(kernel.KernelGrammar(trie, regex_grammar(pattern % count), **limits), [STOP])
+        for _ in range(count // 2):
+            at.allowed_tokens()
+            assert at.accept_token(ord("a"))
 
 
 @pytest.mark.parametrize("pattern", ["(?:a+b?){%d}", "(?:a|aa){1,%d}b", "(?:a?b?){%d}c", "(?:a+|aab){2,%d}"])

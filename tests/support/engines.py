@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
@@ -29,9 +29,11 @@ def prepare(
     stack_depth: int = 1_000_000,
     memory: int = 64 << 20,
     seconds: float = 30,
+    thresholds: Mapping[str, int] | None = None,
 ) -> Any:
-    """The grammar made ready for a vocabulary."""
-    trie = engine.TokenTrie(list(tokens), len(tokens) if size is None else size)
+    """The grammar made ready for a vocabulary; only the kernel has thresholds."""
+    options = {"thresholds": dict(thresholds)} if thresholds else {}
+    trie = engine.TokenTrie(list(tokens), len(tokens) if size is None else size, **options)
     return engine.KernelGrammar(trie, grammar, states=states, stack_depth=stack_depth, memory=memory, seconds=seconds)
 
 

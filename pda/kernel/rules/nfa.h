@@ -435,6 +435,8 @@ class Closure {
   }
   void add(NfaStateId state, RegisterId reg) { pending_.push_back({state, reg}); }
   void run();  // fills result, sorted
+  // Replaces items of result, sorted, that differ by their counts by one item, if their counts allow the same as a range of counts does.
+  void unite_counts();
   std::vector<Item> result;
 
  private:
@@ -454,7 +456,6 @@ class Closure {
   bool seen(const Item& item);
   bool alive(const NfaState& state, const Item& item) const;
   void expand_head(const Item& item, const Head& head);
-  void unite_counts();
 };
 
 // Sets `available` to the members of a permutation that may come next, a bit for each: those that leave room for the required ones.

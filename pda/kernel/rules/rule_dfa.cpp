@@ -128,6 +128,22 @@ StateId RuleDfa::closure_of(Item item) {
   return id;
 }
 
+StateId RuleDfa::united(StateId a, StateId b) {
+  if (a == b) return a;
+  if (b < a) std::swap(a, b);
+  const u64 key = static_cast<u64>(a) << 32 | b;
+  if (const u32* found = united_.find(key)) return StateId(*found);
+  const std::span<const Item> left = items(a), right = items(b);
+  const std::size_t larger = std::max(left.size(), right.size());
+  nfa_.work.spend(left.size() + right.size());
+  closure_.begin();
+  std::ranges::set_union(left, right, std::back_inserter(closure_.result));
+  closure_.unite_counts();
+  const StateId result = closure_.result.size() > larger ? DEAD : intern_closure();
+  united_.insert(key, result);
+  return result;
+}
+
 StateId RuleDfa::start(RuleId rule) {
   if (starts_.size() <= rule) starts_.resize(nfa_.rules.size(), NONE);
   if (starts_[rule] != NONE) return starts_[rule];
@@ -418,7 +434,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   texts_ = PendingTexts();
   popped_.clear(), values_after_.clear();
   starts_.assign(starts_.size(), NONE);
-  closures_.clear();
+  closures_.clear(), united_.clear();
   add_bottom();
   map[BOTTOM] = BOTTOM;
   auto is_set = [&](u32 s) { return used[s] && !(old_states[s].flags & (STATE_GUARD | STATE_REGION)); };
@@ -458,7 +474,7 @@ std::size_t RuleDfa::bytes() const {
                                 nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
   return nfa_bytes + items_.bytes() + states_.bytes() + ranges_.bytes() + calls_.bytes() + range_items_.bytes() +
          tables_.capacity() * sizeof(tables_[0]) + texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes() +
-         closures_.bytes();
+         closures_.bytes() + united_.bytes();
 }
 
 }  // namespace stackmask

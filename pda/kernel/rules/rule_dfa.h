@@ -130,6 +130,8 @@ class RuleDfa {
   StateId intern_items(std::span<const Item> items);  // sorted; DEAD for none
   StateId closure_of(std::span<const Item> items);  // the state of their closure
   StateId closure_of(Item item);
+  // The state that allows what either of two states of one rule allows, if it has no more items than one of them; otherwise DEAD.
+  StateId united(StateId a, StateId b);
   bool reads(const NfaState& nfa_state, u64 inside) const;  // characters of these classes
   u64 distance(StateId state);  // least bytes until the rule ends
   u32 origin(StateId state) const;  // where one of its items was written, for messages
@@ -194,6 +196,7 @@ class RuleDfa {
   SeenValues seen_;
   FlatMap popped_, values_after_;  // by guard; by state and value
   FlatMap closures_;  // by item: the large closures
+  FlatMap united_;  // by pair of states
 
   void check_limit() const;
   void add_bottom();

@@ -14,6 +14,11 @@
 // for all stacks that share their tops. A region does not add the edges of the node below, so that stacks through it can be distinguished
 // from others and dropped.
 //
+// A node also holds no stack that another one of it covers: one that differs by counts alone, which allow no more than those of the other.
+//
+//   (?:[ab]{1,9}c?){1,50}   after "aaaa"    [4 letters] -> [1 group], [1 letter] -> [2 groups]; [2 letters] -> [2 groups], [1 letter] ->
+//                           [3 groups] and [1 letter] -> [4 groups] allow nothing that these two do not allow
+//
 // A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
 //
 // Tested by tests/pda/test_nesting.py, test_engine_corpus.py and test_engine_exhaustive.py.
@@ -50,7 +55,7 @@ class StackSet {
   u32 expires_at(StackId node) const { return limited_ ? expires_at_[node] : NONE; }  // after how many tokens its first limit is spanned
   u32 size() const { return static_cast<u32>(guarded_.size()); }
 
-  StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique
+  StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique; drops those that others cover
   StackId push(StateId state, StackId below);
   StackId unite(StackId a, StackId b);
   StackId join(std::span<const StackId> all);  // their union, NO_STACK where that does not pay
@@ -99,6 +104,12 @@ class StackSet {
   GrowingArray<u32> depth_;
   GrowingArray<u32> expires_at_;  // where there are limits
   FlatMap unions_, pushes_, advances_;
+  FlatMap covers_;  // by pair of nodes
+  bool counts(StateId state) const;
+  bool covers(StateId state, StateId other);
+  bool covers(StackId node, StackId other, u32 levels);
+  void drop_covered(std::vector<StackEdge>& edges);
+  StackId number(const std::vector<StackEdge>& edges);
 };
 
 }  // namespace stackmask

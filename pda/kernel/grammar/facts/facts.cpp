@@ -193,7 +193,7 @@ Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Dead
 std::size_t Facts::bytes() const {
   std::size_t automata = 0;
   for (const auto& [node, known] : lengths) automata += sizeof(known) + (known.least.capacity() + known.most.capacity()) * sizeof(u32);
-  return automata + flags.capacity() + endless.capacity() + permuting.capacity() +
+  return automata + flags.capacity() + endless.capacity() + permuting.capacity() + recursive.capacity() +
          4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
 }
 

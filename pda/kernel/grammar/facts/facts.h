@@ -29,6 +29,7 @@ struct Facts {
   std::vector<u32> rank;         // by vertex: smaller than the rank of every vertex that it may call before it reads anything
   // By vertex, if there is a DISTINCT: a string in it surely has infinitely many values; parts of it may come in any order.
   std::vector<u8> endless, permuting;
+  std::vector<u8> recursive;  // by vertex, if there are any: it may come to itself
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
   struct Lengths {
     std::vector<u32> least, most;
@@ -43,6 +44,7 @@ struct Facts {
   bool nested_distinct = false;  // a DISTINCT is in a position where lowering may have to refuse it
 
   bool is(u32 vertex, u8 flag) const { return flags[vertex] & flag; }
+  bool is_recursive(u32 vertex) const { return !recursive.empty() && recursive[vertex]; }
   std::size_t bytes() const;
 };
 

@@ -38,7 +38,8 @@ class Reach : StateSearch {
 
   // Orders the members of a component by the calls that they may make before anything is read; a cycle of such calls is left recursion.
   void component(const std::vector<u32>& members) {
-    for (const u32 v : members) recursive_[v] = 1;  // 2: begun, 3: done
+    facts_.recursive.resize(facts_.flags.size());
+    for (const u32 v : members) recursive_[v] = facts_.recursive[v] = 1;  // 2: begun, 3: done
     struct Visit {
       u32 vertex;
       std::size_t at, first;  // into `left`: the next vertex and the first one, which is where those of the visit before end

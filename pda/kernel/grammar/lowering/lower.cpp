@@ -31,7 +31,7 @@ class Lowering final : public Source {
            const Limits& limits, bool apart)
       : out_(std::move(expressions), std::move(facts), thresholds, limits, apart), ex_(out_.expressions()), facts_(out_.facts()),
         characters_(out_, thresholds), dfas_(out_, characters_, thresholds), words_(out_, thresholds), rows_(out_, thresholds),
-        repetitions_(out_, rows_) {}
+        repetitions_(out_, rows_, thresholds) {}
 
   void begin(Nfa& nfa) { out_.begin(nfa); }
 

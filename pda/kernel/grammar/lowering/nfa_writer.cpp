@@ -132,6 +132,7 @@ RuleId NfaWriter::new_rule(u32 vertex, u32 node, u32 name, bool scope, u32 piece
   rule.name = name;
   rule.scope = scope;
   rule.nullable = facts_->is(node, NULLABLE);
+  rule.recursive = facts_->is_recursive(vertex);
   rule.rank = facts_->rank[vertex] * RANKS + scope;
   rule.origin = static_cast<u32>(nfa_->origins.size());
   // A capture, limit or temperature around the whole text of a rule is a property of the rule.

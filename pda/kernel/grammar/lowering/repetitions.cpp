@@ -28,8 +28,19 @@ void RepetitionWriter::repeat(const Task& task) {
     out_.part(task, ex_.arg(task.node, 0), task.from, task.to);
     return;
   }
-  if (!counted_repeat(ex_, facts_, task.node)) return unroll(task, minimum, maximum);
+  if (!counted_repeat(ex_, facts_, task.node) || unrolls_inside(task, body)) return unroll(task, minimum, maximum);
   if (!out_.outlined_counter(task)) count(task, body, minimum, maximum);
+}
+
+// Whether a count inside of a counted body is short enough to be unrolled: of one character, few times.
+// PERF: otherwise it is a rule of its own, above a stack for each outer count. Unrolled, it is some items of one state: the first mask of
+// `(?:[^\n]{1,7}\n?){1,300}` takes 0.6 ms instead of 36. Of longer bodies and higher counts there are too many states with too many items.
+bool RepetitionWriter::unrolls_inside(const Task& task, u32 body) const {
+  constexpr i32 FEW_TIMES = 20;
+  if (!task.in_body() || nfa().heads[task.body].permutation || nfa().heads[task.body].automaton) return false;
+  const i32 op = ex_.nodes[body].op, maximum = ex_.arg(task.node, 2);
+  if ((op != OP_CHARS && op != OP_BYTES) || maximum < 0 || maximum > FEW_TIMES) return false;
+  return facts_.size[body] * static_cast<u64>(maximum) <= unrolled_inside_;
 }
 
 void RepetitionWriter::loop(const Task& task, u32 body, bool may_be_empty) {
