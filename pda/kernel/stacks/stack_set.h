@@ -14,10 +14,7 @@
 // for all stacks that share their tops. A region does not add the edges of the node below, so that stacks through it can be distinguished
 // from others and dropped.
 //
-// A node also holds no stack that another one of it covers: one that differs by counts alone, which allow no more than those of the other.
-//
-//   (?:[ab]{1,9}c?){1,50}   after "aaaa"    [4 letters] -> [1 group], [1 letter] -> [2 groups]; [2 letters] -> [2 groups], [1 letter] ->
-//                           [3 groups] and [1 letter] -> [4 groups] allow nothing that these two do not allow
+// A node also holds no stack that another one of it covers, see covered_stacks.h.
 //
 // A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
 //
@@ -25,6 +22,7 @@
 #pragma once
 
 #include "rules/text_counts.h"
+#include "stacks/covered_stacks.h"
 
 namespace stackmask {
 
@@ -104,11 +102,7 @@ class StackSet {
   GrowingArray<u32> depth_;
   GrowingArray<u32> expires_at_;  // where there are limits
   FlatMap unions_, pushes_, advances_;
-  FlatMap covers_;  // by pair of nodes
-  bool counts(StateId state) const;
-  bool covers(StateId state, StateId other);
-  bool covers(StackId node, StackId other, u32 levels);
-  void drop_covered(std::vector<StackEdge>& edges);
+  CoveredStacks covered_;
   StackId number(const std::vector<StackEdge>& edges);
 };
 
