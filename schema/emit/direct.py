@@ -373,8 +373,10 @@ class Compilation:
         return self.alternatives([HANDLERS[k](self, schema, groups) for k in kind])
 
     def alternatives(self, nodes: list[NodeId]) -> NodeId:
-        """Any of the nodes, those that are never left out."""
-        never = self.fragments.never
+        """Any of the nodes, without those that are never, and without all others beside any value."""
+        never, value = self.fragments.never, self.fragments.value
+        if value in nodes:
+            return value
         kept = [node for node in dict.fromkeys(nodes) if node != never]
         return kept[0] if len(kept) == 1 else self.builder.node((ALT, *kept)) if kept else never
 

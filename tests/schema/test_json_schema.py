@@ -293,6 +293,16 @@ def test_everyday_schema_is_small() -> None:
     assert str(grammar).startswith("root ::= ")
 
 
+@pytest.mark.parametrize("branch", [True, {}, {"title": "anything"}])
+def test_a_branch_of_any_value_stands_alone(branch: Any) -> None:
+    """Beside a branch that takes any value the others say nothing; two ways to read a value would only make masks slower."""
+    union = {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, branch, {"enum": [1, 2]}]}
+    several = {"anyOf": [{"type": "string", "maxLength": 5}, {"anyOf": [{"const": 1}, branch]}]}
+    expected = str(compiled({"type": "array", "items": {}}, whitespace="compact"))
+    for items in (union, several):
+        assert str(compiled({"type": "array", "items": items}, whitespace="compact")) == expected
+
+
 @pytest.mark.parametrize("most", [2_000_000_001, 1 << 31, 1 << 32, 1 << 64, 10**30, 1e30])
 def test_counts_that_no_text_can_have(engine: Engine, most: float) -> None:
     """A lower bound of 32 bits and more is an error with its place, and an upper one is none."""
