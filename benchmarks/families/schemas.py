@@ -284,3 +284,11 @@ def unique_objects_of_three(size: int, random: Random) -> Case:
     item = closed({"a": {"type": "boolean"}, "b": {"enum": [1, 2, 3]}, "c": {"type": "string"}})
     value = [{"a": bool(n % 2), "b": n % 3 + 1, "c": name} for n, name in enumerate(words(random, size))]
     return {"type": "array", "uniqueItems": True, "items": item}, compact(value)
+
+
+@family("json_schema", *row(5, 100))
+def counted_words_of_a_maximal_length(size: int, random: Random) -> Case:
+    """A pattern of at most n words of at most n letters, with a blank behind each or none, and a maxLength that cuts some off."""
+    pattern = f"^(?:[a-z]{{1,{size}}} ?){{1,{size}}}$"
+    text = " ".join(words(random, max(1, size // 3), min(size, 5)))
+    return {"type": "string", "pattern": pattern, "maxLength": 3 * size}, compact(text[: 3 * size].strip())

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ..automata.charset import CharSet, intersection
 from ..automata.dfa import Dfa
-from ..automata.nfa import EMPTY_FRAGMENT, Fragment, Nfa, bits
+from ..automata.nfa import EMPTY_FRAGMENT, Copies, Fragment, Nfa, bits
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from .analysis import one_character
@@ -60,12 +60,12 @@ class Unfolding:
         """The fragment of one node of the tree."""
         nodes = self.ast.nodes
         done: list[Fragment] = []
-        todo: list[tuple[AstId, bool]] = [(root, False)]
+        todo: list[tuple[AstId, int]] = [(root, -1)]  # ... and the position at which a node that is put together begins
         while todo:
-            index, combine = todo.pop()
+            index, begin = todo.pop()
             node = nodes[index]
-            if combine:
-                done.append(self._combine(node, done))
+            if begin >= 0:
+                done.append(self._combine(node, done, begin))
                 continue
             match node:
                 case Chars(chars):
@@ -75,8 +75,8 @@ class Unfolding:
                 case Anchor() | Boundary() | Look():
                     done.append(self._assertion(index))
                 case _:
-                    todo.append((index, True))
-                    todo.extend([(part, False) for part in reversed(_copies(node))])
+                    todo.append((index, len(self.nfa.follow)))
+                    todo.extend([(part, -1) for part in reversed(_copies(node))])
         return done[0]
 
     def sequence(self, parts: tuple[AstId, ...]) -> Fragment:
@@ -99,8 +99,8 @@ class Unfolding:
         self.assertions[position] = index
         return Fragment(1 << position, 1 << position, False)
 
-    def _combine(self, node: AstNode, done: list[Fragment]) -> Fragment:
-        """The fragment of a node out of those of its parts, which are the last of `done` and leave it."""
+    def _combine(self, node: AstNode, done: list[Fragment], begin: int) -> Fragment:
+        """The fragment of a node out of those of its parts, which are the last of `done` and leave it. It begins at a position."""
         nfa = self.nfa
         fragment = EMPTY_FRAGMENT
         match node:
@@ -110,6 +110,12 @@ class Unfolding:
             case Alt(parts):
                 fragment = nfa.alternate([done.pop() for _ in parts])
             case Repeat(_, minimum, maximum):
+                if maximum > 1:
+                    # behind a copy that may be the last the part may follow as often as there are others behind it
+                    first = 0 if done[-1].nullable else max(minimum - 1, 0)
+                    width = (len(nfa.follow) - begin) // maximum
+                    if width and maximum - first > 1:
+                        nfa.copies.append(Copies(begin + first * width, width, maximum - first))
                 if maximum < 0:
                     body = done.pop()
                     fragment = nfa.star(body)._replace(nullable=minimum == 0 or body.nullable)
