@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from support.engines import STOP, Engine, accepts, mask_of, prepare
 
+from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.grammar import REPEAT, Grammar, GrammarBuilder, nested_counts
 from stackmask.pda.regex import regex_grammar, regex_node
 
@@ -161,6 +162,19 @@ def test_many_counts_in_counts_are_few_stacks(kernel: Engine, pattern: str) -> N
         for _ in range(count // 2):
             at.allowed_tokens()
             assert at.accept_token(ord("a"))
+
+
+def test_counts_of_rules_that_call_themselves_are_not_compared(kernel: Engine) -> None:
+    """Nodes that hold fewer stacks share less of the nodes below them, so that a union of deep stacks would grow without bound."""
+    grammar = ebnf_grammar('root ::= x "!"\nx ::= ([ab]{2,5} y?){1,9}\ny ::= [ab] x{1,5} [ab]?')
+    trie = kernel.TokenTrie([*(bytes([byte]) for byte in range(256)), None], 257)
+    limits = {"states": 100_000, "stack_depth": 100_000, "memory": 64 << 20, "seconds": 30.0, "step_work": 300_000}
+    at = kernel.Matcher(kernel.KernelGrammar(trie, grammar, **limits), [STOP])
+    for byte in b"ab" * 50:
+        at.allowed_tokens()
+        assert at.accept_token(byte)
+    assert at.accept_bytes(b"!")
+    assert at.is_completed()
 
 
 @pytest.mark.parametrize("pattern", ["(?:a+b?){%d}", "(?:a|aa){1,%d}b", "(?:a?b?){%d}c", "(?:a+|aab){2,%d}"])
