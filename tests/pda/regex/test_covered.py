@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda.automata import nfa
-from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata import language, nfa
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_dfa
 
@@ -27,22 +26,11 @@ def counted(bodies: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 PATTERNS = st.recursive(st.sampled_from(["a", "b", "[ab]", "ab?", "(?:a|bb)", "a?"]), counted, max_leaves=6)
 
 
-def read(automaton: Dfa, text: str) -> bool:
-    """Whether the automaton accepts a text."""
-    state = 0
-    for character in map(ord, text):
-        targets = [target for low, high, target in automaton.transitions[state] if low <= character <= high]
-        if not targets:
-            return False
-        state = targets[0]
-    return automaton.accepting[state]
-
-
 @given(pattern=PATTERNS)
 def test_texts_are_those_of_re(pattern: str) -> None:
     """All texts of up to seven letters."""
     automaton = regex_dfa(pattern, search=False)
-    assert [text for text in TEXTS if read(automaton, text)] == [text for text in TEXTS if re.fullmatch(pattern, text)]
+    assert [text for text in TEXTS if language.accepts(automaton, text)] == [text for text in TEXTS if re.fullmatch(pattern, text)]
 
 
 @given(pattern=PATTERNS, search=st.booleans())
