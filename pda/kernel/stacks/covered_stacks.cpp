@@ -44,7 +44,7 @@ void CoveredStacks::drop(std::vector<StackEdge>& list, const StackSet& stacks) {
   constexpr u32 LEVELS = 4;
   PooledVector<StackEdge> counted;
   for (const StackEdge& edge : list)
-    if (edge.state != BOTTOM && counts(edge.state)) counted.push_back(edge);
+    if (counts(edge.state)) counted.push_back(edge);
   if (counted.size() < 2) return;
   std::sort(counted.begin(), counted.end(), [this](const StackEdge& a, const StackEdge& b) {
     return std::tuple(dfa_.rule(a.state), a.below, a.state) < std::tuple(dfa_.rule(b.state), b.below, b.state);
@@ -81,7 +81,7 @@ void CoveredStacks::drop(std::vector<StackEdge>& list, const StackSet& stacks) {
           i != k && !dropped[k] && covers(counted[k].state, counted[i].state) && covers(counted[k].below, counted[i].below, stacks, LEVELS);
     }
   if (kept == before && std::ranges::find(dropped, u8{1}) == dropped.end()) return;
-  std::erase_if(list, [this](const StackEdge& edge) { return edge.state != BOTTOM && counts(edge.state); });
+  std::erase_if(list, [this](const StackEdge& edge) { return counts(edge.state); });
   for (std::size_t i = 0; i < kept; i++)
     if (!dropped[i]) list.push_back(counted[i]);
   std::sort(list.begin(), list.end());

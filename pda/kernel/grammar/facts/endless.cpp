@@ -32,7 +32,7 @@ class Strings : StateSearch {
     std::vector<u8>& permuting = facts_.permuting;
     permuting.assign(facts_.flags.size(), 0);
     for (const u32 v : order_) {
-      permuting[v] = recursive_[v] || (v < nodes_ && op(v) == OP_PERMUTE);
+      permuting[v] = facts_.is_recursive(v) || (v < nodes_ && op(v) == OP_PERMUTE);
       each_child(v, [&](u32 c) { permuting[v] |= permuting[c]; });
     }
   }

@@ -33,7 +33,7 @@ class Inlining : Pass {
         if (counting) flags |= COUNTING;
         if (ends_open(v)) flags |= OPEN;
       }
-      if (facts_.is(v, INLINED) || recursive_[v] || !may_inline(v)) continue;
+      if (facts_.is(v, INLINED) || facts_.is_recursive(v) || !may_inline(v)) continue;
       if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN)))
         flags |= INLINED;
     }

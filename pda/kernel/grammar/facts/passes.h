@@ -16,8 +16,7 @@ namespace stackmask {
 // Results of one pass for the next.
 struct Survey {
   Facts facts;
-  PooledVector<u32> order;     // the reached vertices: those that a vertex refers to come before it, except in cycles
-  PooledVector<u8> recursive;  // by vertex
+  PooledVector<u32> order;  // the reached vertices: those that a vertex refers to come before it, except in cycles
 };
 
 // A view of the vertices, and the facts so far.
@@ -25,13 +24,11 @@ class Pass {
  protected:
   static constexpr u32 MOST_STATES = 1'000'000;  // counts of states are saturated here
   Pass(const Expressions& expressions, Survey& survey)
-      : ex_(expressions), facts_(survey.facts), order_(survey.order), recursive_(survey.recursive),
-        nodes_(static_cast<u32>(expressions.nodes.size())) {}
+      : ex_(expressions), facts_(survey.facts), order_(survey.order), nodes_(static_cast<u32>(expressions.nodes.size())) {}
 
   const Expressions& ex_;
   Facts& facts_;
   std::vector<u32>& order_;
-  std::vector<u8>& recursive_;
   u32 nodes_;
 
   i32 op(u32 node) const { return ex_.nodes[node].op; }

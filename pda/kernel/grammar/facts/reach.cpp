@@ -12,7 +12,6 @@ class Reach : StateSearch {
 
   void run() {
     const std::size_t vertices = facts_.flags.size();
-    recursive_.assign(vertices, 0);
     facts_.rank.assign(vertices, 0);
     order_.reserve(vertices);
     Components(vertices).reach(
@@ -38,8 +37,9 @@ class Reach : StateSearch {
 
   // Orders the members of a component by the calls that they may make before anything is read; a cycle of such calls is left recursion.
   void component(const std::vector<u32>& members) {
-    facts_.recursive.resize(facts_.flags.size());
-    for (const u32 v : members) recursive_[v] = facts_.recursive[v] = 1;  // 2: begun, 3: done
+    std::vector<u8>& recursive = facts_.recursive;
+    recursive.resize(facts_.flags.size());
+    for (const u32 v : members) recursive[v] = 1;  // 2: begun, 3: done
     struct Visit {
       u32 vertex;
       std::size_t at, first;  // into `left`: the next vertex and the first one, which is where those of the visit before end
@@ -47,25 +47,25 @@ class Reach : StateSearch {
     PooledVector<Visit> visits;
     PooledVector<u32> left;
     auto begin = [&](u32 vertex) {
-      recursive_[vertex] = 2;
+      recursive[vertex] = 2;
       visits.push_back({vertex, left.size(), left.size()});
       add_left_children(vertex, left);
     };
     for (const u32 start : members) {
-      if (recursive_[start] == 1) begin(start);
+      if (recursive[start] == 1) begin(start);
       while (!visits.empty()) {
         deadline_.check();
         Visit& visit = visits.back();
         if (visit.at == left.size()) {
-          recursive_[visit.vertex] = 3;
+          recursive[visit.vertex] = 3;
           order_.push_back(visit.vertex);
           left.resize(visit.first);
           visits.pop_back();
           continue;
         }
         const u32 w = left[visit.at++];
-        if (recursive_[w] == 2) facts_.left_recursive = true;
-        if (recursive_[w] == 1) begin(w);
+        if (recursive[w] == 2) facts_.left_recursive = true;
+        if (recursive[w] == 1) begin(w);
       }
     }
   }

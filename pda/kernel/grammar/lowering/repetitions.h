@@ -4,8 +4,8 @@
 //   a{2,3}  a a a, with an end behind two        short: unrolled
 //   a{9,}   head --body--> ... --count--> head   the head decides by the count; a permutation's head by the used members
 //
-// An item has one counter, so a repetition inside of a counted body is a rule, unless it is unrolled there. Time and states are linear in the unrolled length or in the
-// number of members.
+// An item has one counter, so a repetition inside of a counted body is a rule, unless it is unrolled there. Time and states are linear in
+// the unrolled length or in the number of members.
 #pragma once
 
 #include "grammar/lowering/rows.h"
