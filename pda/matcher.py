@@ -96,7 +96,7 @@ class Matcher(engine.Matcher):
         vocabulary: Vocabulary,
         stop_token_ids: Iterable[int] | None = None,
         *,
-        captures: CaptureReader | None = None,
+        captures: Callable[[], CaptureReader] | None = None,
         tell: Tell | None = None,
     ) -> None:
         super().__init__(grammar, vocabulary.stop_token_ids if stop_token_ids is None else list(stop_token_ids))
@@ -162,7 +162,7 @@ class Matcher(engine.Matcher):
         same name at the same position count once.
         """
         steps = self.taken
-        return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
+        return self._captures().read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
 
     def explain(self, token_or_bytes: int | bytes | str, *, nearest: bool = True) -> Explanation:
         """Whether a token or a text fits here and, if not, which byte is refused and which bytes were expected.

@@ -87,11 +87,17 @@ class CompiledGrammar:
             self._static_size = grammar.size
         else:
             self._static_size = memory_of(grammar.nodes, len(grammar.rules)) if grammar.memory < 0 else grammar.memory
-        self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, self._limits)
+        self._captures: CaptureReader | None = None
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
         """A matcher at the start of a text; `stop_token_ids` replaces the vocabulary's."""
-        return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures, tell=self._tell)
+        return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._capture_reader, tell=self._tell)
+
+    def _capture_reader(self) -> CaptureReader:
+        """What finds the captures of its texts. PERF: made for the first text whose captures are asked for, which few are."""
+        if self._captures is None:
+            self._captures = CaptureReader(self._grammar, self._vocabulary.size, self._vocabulary.token_bytes, self._limits)
+        return self._captures
 
     def described(self, tell: Tell | None, memory: int = 0) -> Self:
         """Return itself; its matchers explain refusals with `tell` from now on. Its specification takes `memory` bytes."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from ...pda.exceptions import LimitError
@@ -67,13 +66,15 @@ _MARSHALLED: Final = 2000
 def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
     """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON; `serialised`: its bytes, if they are known."""
     # PERF: to serialise a schema takes a tenth of the time of a walk.
-    with suppress(TypeError, ValueError, RecursionError, LimitError):
+    try:
         size = len(Serialiser(limits).key(schema)) if serialised is None else serialised
         if surely_fits(size, limits):
             return
         if TEXT_OF_A_BYTE * size <= limits.specification_bytes and limits.nesting >= _MARSHALLED:
             marshal.dumps(schema, 2)  # ValueError where it is nested deeper; without the size known it might have no end
             return
+    except (TypeError, ValueError, RecursionError, LimitError):
+        pass  # it is not plain, or too large or too deep for that
     size = 0
     level: list[object] = [schema]
     for _ in range(limits.nesting + 1):
