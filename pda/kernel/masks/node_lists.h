@@ -76,7 +76,7 @@ class NodeLists {
       marked[node >> 12] |= 1ull << (node >> 6 & 63);
     }
     nodes.clear();
-    for (u32 above = 0; above < words / 64 + 1; above++)
+    for (u32 above = 0; above < marked.size(); above++)
       for (u64 left = std::exchange(marked[above], 0); left; left &= left - 1) {
         const u32 w = above * 64 + static_cast<u32>(std::countr_zero(left));
         for (u64 rest = std::exchange(marks[w], 0); rest; rest &= rest - 1)
