@@ -73,9 +73,7 @@ class Session:
             raise AbandonedError("no token has any text")
         self.vocabulary = Vocabulary.from_bytes(case.tokens, stop_token_ids=case.stops)
         self.has_guards = any(node[0] == DISTINCT for node in self.grammar.nodes)
-        self.captures = None
-        if any(node[0] == CAPTURE for node in self.grammar.nodes):
-            self.captures = CaptureReader(self.grammar, len(case.tokens), self.vocabulary.token_bytes, LIMITS)
+        self.captures = self._capture_reader if any(node[0] == CAPTURE for node in self.grammar.nodes) else None
         self.trie = _kernel.TokenTrie(list(case.tokens), len(case.tokens), set_bytes=case.set_bytes, thresholds=dict(case.thresholds))
         self.kernel = self._prepare(_kernel, self.grammar)
         slow = self._prepare(reference, self.grammar) if case.has_reference else None
@@ -98,6 +96,9 @@ class Session:
             return engine.KernelGrammar(trie, grammar, memory=self.case.memory, **ENGINE_LIMITS)
         except StackmaskError as error:
             return error
+
+    def _capture_reader(self) -> CaptureReader:
+        return CaptureReader(self.grammar, len(self.case.tokens), self.vocabulary.token_bytes, LIMITS)
 
     def matcher(self, prepared: Any) -> Any:
         """A matcher of the kernel as people have it."""
