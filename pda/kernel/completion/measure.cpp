@@ -78,7 +78,7 @@ class Measure {
       if (!rule.merged && (!kind || rule.scope)) propose(rule.final, 0);
     for (const NfaStateId s : nfa_.each_state()) {
       if (!counts_bodies(s) || (kind && !nfa_.rules[nfa_.states[s].rule].scope)) continue;
-      if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator is where the separator ends
+      if (nfa_.counting(s).head != NONE) propose(s, 0);  // the head after a separator is where the separator ends
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_COUNT || nfa_.edges[e].kind == EDGE_MEMBER) propose(s, 0);
     }
@@ -115,8 +115,8 @@ class Measure {
   }
 
   // The state lies in the body of a repetition or permutation, and measures to the body's end.
-  bool counts_bodies(NfaStateId s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
-  bool in_automaton(NfaStateId s) const { return nfa_.states[s].body != NONE && nfa_.heads[nfa_.states[s].body].automaton; }
+  bool counts_bodies(NfaStateId s) const { return nfa_.counting(s).body != NONE && !nfa_.heads[nfa_.counting(s).body].automaton; }
+  bool in_automaton(NfaStateId s) const { return nfa_.counting(s).body != NONE && nfa_.heads[nfa_.counting(s).body].automaton; }
 
   void propose(u32 node, u64 distance) {
     if (distance >= NONE) return;
@@ -131,9 +131,9 @@ class Measure {
     nfa_.counted_places.assign(nfa_.states.size(), NONE);
     nfa_.counted.clear();
     nfa_.counted.resize(nfa_.heads.size());
-    for (const NfaState& state : nfa_.states)
-      if (state.head != NONE && nfa_.heads[state.head].automaton && !nfa_.counted[state.head])
-        nfa_.counted[state.head].emplace(nfa_, state.head, nfa_.counted_places, deadline_);
+    for (const NfaStateId s : nfa_.each_state())
+      if (const u32 head = nfa_.counting(s).head; head != NONE && nfa_.heads[head].automaton && !nfa_.counted[head])
+        nfa_.counted[head].emplace(nfa_, head, nfa_.counted_places, deadline_);
   }
 
   void index() {
@@ -145,7 +145,7 @@ class Measure {
         if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].reg();
     std::vector<std::pair<NfaStateId, Back>> edges;
     auto lead = [&](u32 source, u32 body, RegisterId reg, NfaStateId target, RuleId call, u8 weight, u8 kind) {
-      if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
+      if (nfa_.counting(target).body == body) edges.push_back({target, {source, call, weight, kind}});
       else entrances_.push_back({source, call, weight, kind, {target, reg}});
     };
     auto read = [&](u32 source, NfaStateId from, u32 body, RegisterId reg, const Edge& edge) {
@@ -161,7 +161,7 @@ class Measure {
     };
     for (const NfaStateId s : nfa_.each_state()) {
       if (in_automaton(s)) continue;
-      const u32 body = nfa_.states[s].body;
+      const u32 body = nfa_.counting(s).body;
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
         const Edge& edge = nfa_.edges[e];
         read(s, s, body, register_of[s], edge);
@@ -194,8 +194,8 @@ class Measure {
     std::vector<u32> cursor(begin_.begin(), begin_.end() - 1);
     for (const auto& [target, back] : edges) back_[cursor[target]++] = back;
     for (const NfaStateId s : nfa_.each_state()) {
-      if (nfa_.states[s].head == NONE || nfa_.states[s].body != NONE) continue;
-      each_part(nfa_.heads[nfa_.states[s].head], [&](NfaStateId part) { heads_.push_back({part, s}); });
+      if (nfa_.counting(s).head == NONE || nfa_.counting(s).body != NONE) continue;
+      each_part(nfa_.heads[nfa_.counting(s).head], [&](NfaStateId part) { heads_.push_back({part, s}); });
     }
     std::sort(heads_.begin(), heads_.end());
     watch();
@@ -226,7 +226,7 @@ class Measure {
     for (u32 i = 0; i < entrances_.size(); i++) {
       const Entrance& entrance = entrances_[i];
       const NfaStateId target = entrance.to.state;
-      const u32 body = nfa_.states[target].body;
+      const u32 body = nfa_.counting(target).body;
       pairs.push_back({target, i});
       if (entrance.call != NONE) pairs.push_back({states_ + entrance.call, i});
       if (body != NONE) each_part(nfa_.heads[body], [&](NfaStateId part) { pairs.push_back({part, i}); });
@@ -265,7 +265,7 @@ class Measure {
       }
     }
     for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair{t, NfaStateId(0)}); at != heads_.end() && at->first == t; ++at)
-      propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}, *least_));
+      propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.counting(at->second).head], {}, *least_));
   }
 
   // The additional bytes that the values of a scope take because they must differ.
@@ -291,7 +291,7 @@ class Measure {
 
 // For a counted automaton, which reads no values.
 u64 Nfa::counted_rest(NfaStateId state, u32 count, const std::vector<u32>& least) const {
-  const u64 bytes = counted[states[state].body]->of(state, count);
+  const u64 bytes = counted[counting(state).body]->of(state, count);
   return &least == &least_bytes || bytes == NONE ? bytes : 0;
 }
 
@@ -346,10 +346,10 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
 }
 
 u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
-  const NfaState& state = states[item.state];
   const u64 here = least[item.state];
-  if (state.body == NONE) return here;
-  const Head& head = heads[state.body];
+  const Counting& place = counting(item.state);
+  if (place.body == NONE) return here;
+  const Head& head = heads[place.body];
   Register reg = registers.get(item.reg);
   if (head.automaton) return plus(least[head.exit], counted_rest(item.state, reg.count, least));
   if (here == NONE) return NONE;
@@ -357,7 +357,7 @@ u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
     if (reg.count < COUNT_DEEP) reg.count++;
     return plus(here, distance_of_head(head, reg, least));
   }
-  if (state.member == NONE) {  // in the separator: a member must follow
+  if (place.member == NONE) {  // in the separator: a member must follow
     u64 best = NONE;
     PooledVector<u32> available;
     find_available(registers, head, reg, available);
@@ -367,8 +367,8 @@ u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
   }
   // The register does not contain the use of the member yet.
   Registers& mutable_registers = const_cast<Registers&>(registers);
-  if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED))
-    reg.used = mutable_registers.use(reg.used, state.member);
+  if (!(head.flags[place.member] & REPEATABLE) || (head.flags[place.member] & REQUIRED))
+    reg.used = mutable_registers.use(reg.used, place.member);
   reg.count++;
   return plus(here, distance_of_head(head, reg, least));
 }

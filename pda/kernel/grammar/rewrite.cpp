@@ -108,8 +108,8 @@ class Rewriter {
     std::vector<NfaStateId> work;
     for (const RuleId r : nfa_.each_rule()) rule_of_start[nfa_.rules[r].start] = r;
     for (const NfaStateId s : nfa_.each_state()) {
-      if (nfa_.states[s].head == NONE) continue;
-      const Head& head = nfa_.heads[nfa_.states[s].head];
+      if (nfa_.counting(s).head == NONE) continue;
+      const Head& head = nfa_.heads[nfa_.counting(s).head];
       heads.push_back({head.exit, s});
       heads.push_back({head.body, s});
       for (const NfaStateId member : head.members) heads.push_back({member, s});
@@ -121,11 +121,11 @@ class Rewriter {
       if (!productive[s]) productive[s] = 1, work.push_back(s);
     };
     auto visit_head = [&](NfaStateId s) {
-      const Head& head = nfa_.heads[nfa_.states[s].head];
+      const Head& head = nfa_.heads[nfa_.counting(s).head];
       if (!productive[head.exit]) return;
       // The end of a body is productive as soon as the exit is: that it was reached shows that bodies can be read.
       for (u32 i = begin[s]; i < begin[s + 1]; i++)
-        if (nfa_.states[back[i].source].body == nfa_.states[s].head || head.after_separator) mark(back[i].source);
+        if (nfa_.counting(back[i].source).body == nfa_.counting(s).head || head.after_separator) mark(back[i].source);
       if (!head.permutation) {
         if ((head.minimum == 0 && !head.automaton) || productive[head.body]) mark(s);
         return;
@@ -328,8 +328,8 @@ class Rewriter {
       visited[s] = 1;
       states.push_back(s);
       each_edge(s, [&](u32 e) { work.push_back(nfa_.edges[e].target); });
-      if (nfa_.states[s].head != NONE) {
-        const Head& head = nfa_.heads[nfa_.states[s].head];
+      if (nfa_.counting(s).head != NONE) {
+        const Head& head = nfa_.heads[nfa_.counting(s).head];
         work.push_back(head.body);
         work.push_back(head.exit);
         for (const NfaStateId member : head.members) work.push_back(member);
@@ -347,23 +347,25 @@ class Rewriter {
       NfaState state = nfa_.states[states[i]];
       state.rule = rule;
       state.first = NONE;
-      if (state.head != NONE) {
-        const Head head = nfa_.heads[state.head];
-        head_copies.push_back({state.head, static_cast<u32>(nfa_.heads.size())});
-        state.head = static_cast<u32>(nfa_.heads.size());
+      nfa_.states.push_back(state);
+      if (const u32 original = nfa_.counting(copy[i]).head; original != NONE) {
+        const Head head = nfa_.heads[original];
+        const u32 added = static_cast<u32>(nfa_.heads.size());
+        head_copies.push_back({original, added});
+        nfa_.set_head(copy[i], added);
         nfa_.heads.push_back(head);
       }
-      nfa_.states.push_back(state);
       copy_of_[states[i]] = copy[i];
     }
     check_states();
     auto at = [&](NfaStateId state) { return copy_of_[state]; };
     std::sort(head_copies.begin(), head_copies.end());
     for (const NfaStateId state : copy) {
-      u32& body = nfa_.states[state].body;
+      const u32 body = nfa_.counting(state).body;
       if (body == NONE) continue;
       const auto found = std::lower_bound(head_copies.begin(), head_copies.end(), std::pair<u32, u32>{body, 0});
-      if (found != head_copies.end() && found->first == body) body = found->second;
+      if (found == head_copies.end() || found->first != body) continue;
+      nfa_.change_counting(state, [&](Counting& counting) { counting.body = found->second; });
     }
     for (const auto& [original, added] : head_copies) {
       Head& head = nfa_.heads[added];
@@ -506,11 +508,11 @@ class Rewriter {
       start = copy_of_[start];
       final = copy_of_[final];
     }
-    if (flags)
-      for (const NfaStateId s : inlined) {  // they lie in the body that the call lay in
-        nfa_.states[s].body = nfa_.states[source].body;
-        nfa_.states[s].member = nfa_.states[source].member;
-      }
+    if (flags) {  // they lie in the body that the call lay in
+      const Counting around = nfa_.counting(source);
+      for (const NfaStateId s : inlined)
+        nfa_.change_counting(s, [&](Counting& counting) { counting.body = around.body, counting.member = around.member; });
+    }
     const u32 parent = nfa_.states[source].origin;
     std::vector<std::pair<u32, u32>> origins;  // of the callee's states, and the same below the caller's
     for (const NfaStateId s : inlined) {

@@ -120,11 +120,11 @@ bool ClassLoops::reads_any(StateId state, const AsciiSet& bytes) {
 
 bool ClassLoops::reads_outside(StateId state, u64 inside) const {
   for (const Item item : dfa_.items(state)) {
-    const NfaState& nfa_state = nfa_.states[item.state];
+    const u32 body = nfa_.counting(item.state).body;
     // A counted automaton that was left and entered again has a new count, in addition to the released one.
-    const bool counted = nfa_state.body != NONE && nfa_.heads[nfa_state.body].automaton;
+    const bool counted = body != NONE && nfa_.heads[body].automaton;
     const bool counts_anew = counted && nfa_.registers.get(item.reg).count != COUNT_FREE;
-    if ((!counted || counts_anew) && dfa_.reads(nfa_state, inside)) return true;
+    if ((!counted || counts_anew) && dfa_.reads(nfa_.states[item.state], inside)) return true;
   }
   return false;
 }
@@ -137,20 +137,21 @@ ByteRun ClassLoops::counted_run(StateId state) const {
   RegisterId reg_of = NONE;
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
-    if (nfa_state.body == NONE) {
+    const u32 body = nfa_.countings[nfa_state.counting].body;
+    if (body == NONE) {
       for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
         if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) other.add(edge.lo, std::min<u8>(edge.hi, 127));
         else if (edge.kind == EDGE_DEFAULT) other.add(0, 127);
       continue;
     }
-    const Head& head = nfa_.heads[nfa_state.body];
+    const Head& head = nfa_.heads[body];
     const Register reg = nfa_.registers.get(item.reg);
     const u32 done = reg.count;
     if (!head.byte || head.permutation || head.maximum == NONE) return {};
     if (done >= COUNT_DEEP || done < head.minimum || done >= head.maximum || reg.further) return {};
     if (reg_of != NONE && (item.reg != reg_of || run.left != head.maximum - done)) return {};
     reg_of = item.reg, run.left = head.maximum - done;
-    if (bodies.empty() || bodies.back().first != nfa_state.body) bodies.push_back({nfa_state.body, {}});
+    if (bodies.empty() || bodies.back().first != body) bodies.push_back({body, {}});
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       if (nfa_.edges[e].kind != EDGE_BYTE) continue;
       if (nfa_.edges[e].hi > 127) return {};
@@ -259,7 +260,7 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
     dfa_.build(at);
     if (!dfa_.dense(at) || (dfa_[at].flags & STATE_LEAVES)) return DEAD;
     // Inside a character, such as an escape of JSON, the next byte begins no new one; but characters are what is counted.
-    return std::ranges::any_of(dfa_.items(at), [&](const Item& item) { return nfa_.states[item.state].inside_character; }) ? DEAD : at;
+    return std::ranges::any_of(dfa_.items(at), [&](const Item& item) { return nfa_.counting(item.state).inside_character; }) ? DEAD : at;
   };
   auto narrow = [&](StateId at, u64& classes) {
     classes = seen.size() * dfa_.items(at).size() > closed_states_ * FEW_CLOSED ? 0 : classes & class_loop(at).live;
@@ -294,9 +295,10 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
   dfa_.work().spend(2 * dfa_.items(state).size());
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
-    Candidate candidate{nfa_state.body != NONE && nfa_.registers.get(item.reg).count != COUNT_FREE, 0, NONE, item};
+    const u32 body = nfa_.countings[nfa_state.counting].body;
+    Candidate candidate{body != NONE && nfa_.registers.get(item.reg).count != COUNT_FREE, 0, NONE, item};
     if (candidate.counts) {
-      const Head& head = nfa_.heads[nfa_state.body];
+      const Head& head = nfa_.heads[body];
       if (head.automaton || head.permutation) continue;
       candidate.maximum = head.maximum;
     }
@@ -334,7 +336,7 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   const StateId one = dfa_.intern_items({&item, 1});
   if (lasting_.size() <= one) lasting_.resize(dfa_.size(), LASTING_UNKNOWN);
   if (lasting_[one] != LASTING_UNKNOWN) return lasting_[one];
-  auto counts = [&](const Item& each) { return nfa_.states[each.state].body != NONE && nfa_.registers.get(each.reg).count != COUNT_FREE; };
+  auto counts = [&](const Item& each) { return nfa_.counting(each.state).body != NONE && nfa_.registers.get(each.reg).count != COUNT_FREE; };
   auto back_to_itself = [&](const Item& each) {
     const StateId from = dfa_.intern_items({&each, 1});
     auto leads_back = [&](StateId target) {
@@ -366,7 +368,7 @@ u64 ClassLoops::classes_of_item(const Item& item) {
     return most;
   };
   auto may_count_freely = [&] {
-    const Head& head = nfa_.heads[nfa_.states[item.state].body];
+    const Head& head = nfa_.heads[nfa_.counting(item.state).body];
     Register reg = nfa_.registers.get(item.reg);
     if (reg.count >= COUNT_DEEP || head.permutation || head.automaton) return false;
     reg.set_count(std::max(reg.last(), head.minimum));
@@ -414,8 +416,8 @@ LastingItem ClassLoops::stays(std::span<const u32> nfa_states, u64 inside) {
     nfa_.expand(at);
     const NfaState& state = nfa_.states[at];
     if (at == nfa_.rules[state.rule].final && (state.rule != nfa_.root || nfa_.root_called)) return {};
-    if (state.head != NONE) {
-      const Head& head = nfa_.heads[state.head];
+    if (const u32 number = nfa_.countings[state.counting].head; number != NONE) {
+      const Head& head = nfa_.heads[number];
       if (head.permutation) return {};
       add(head.body, rest);
       if (!head.automaton) add(head.exit, rest);

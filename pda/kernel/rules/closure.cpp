@@ -101,12 +101,13 @@ void Closure::expand_head(const Item& item, const Head& head) {
 }
 
 // Whether the characters that can still be counted in a counted automaton may keep its bounds.
-bool Closure::alive(const NfaState& state, const Item& item) const {
-  if (state.least == NONE) return false;
-  const Head& head = nfa_.heads[state.body];
+bool Closure::alive(const Counting& counting, const Item& item) const {
+  if (counting.least == NONE) return false;
+  const Head& head = nfa_.heads[counting.body];
   const u64 count = registers_.get(item.reg).count;
   if (count >= COUNT_DEEP) return true;
-  return (head.maximum == NONE || count + state.least <= head.maximum) && (state.most == NONE || count + state.most >= head.minimum);
+  return (head.maximum == NONE || count + counting.least <= head.maximum) &&
+         (counting.most == NONE || count + counting.most >= head.minimum);
 }
 
 void Closure::run() {
@@ -122,10 +123,13 @@ void Closure::run() {
       if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, ZERO_REGISTER});
     }
     const NfaState& state = nfa_.states[item.state];
-    if (state.body != NONE && nfa_.heads[state.body].automaton && !alive(state, item)) continue;
-    if (state.head != NONE) {
-      expand_head(item, nfa_.heads[state.head]);
-      continue;
+    const Counting& counting = nfa_.countings[state.counting];
+    if (state.counting) {
+      if (counting.body != NONE && nfa_.heads[counting.body].automaton && !alive(counting, item)) continue;
+      if (counting.head != NONE) {
+        expand_head(item, nfa_.heads[counting.head]);
+        continue;
+      }
     }
     bool reads = false;
     for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
@@ -141,7 +145,7 @@ void Closure::run() {
         case EDGE_COUNT: {
           nfa_.work.spend(8);
           Register reg = registers_.get(item.reg);
-          const Head& head = nfa_.heads[state.body];
+          const Head& head = nfa_.heads[counting.body];
           if (reg.count < COUNT_DEEP) {
             reg.count++;
             if (head.maximum == NONE && reg.last() >= head.minimum) reg.set_count(COUNT_FREE);
@@ -151,14 +155,14 @@ void Closure::run() {
         }
         case EDGE_LEAVE: {
           Register reg = registers_.get(item.reg);
-          if (reg.count == COUNT_DEEP || (reg.count != COUNT_FREE && reg.count < nfa_.heads[state.body].minimum)) break;
+          if (reg.count == COUNT_DEEP || (reg.count != COUNT_FREE && reg.count < nfa_.heads[counting.body].minimum)) break;
           reg.leave();
           add(edge.target, registers_.id(reg));
           break;
         }
         case EDGE_MEMBER: {
           Register reg = registers_.get(item.reg);
-          const Head& head = nfa_.heads[nfa_.states[edge.target].head];
+          const Head& head = nfa_.heads[nfa_.counting(edge.target).head];
           // A repeatable member is remembered only if it is required: otherwise every object with undeclared keys would be a new state.
           nfa_.work.spend(4 + head.members.size() / 32);
           if (!(head.flags[edge.data] & REPEATABLE) || (head.flags[edge.data] & REQUIRED)) reg.used = registers_.use(reg.used, edge.data);
@@ -177,7 +181,7 @@ void Closure::run() {
       }
     }
     const Rule& rule = nfa_.rules[state.rule];
-    counts |= state.body != NONE;
+    counts |= state.counting != 0;
     if (reads) result.push_back(item);
     else if (item.state == rule.final) {
       Register reg;  // counts are over; the values that a scope has seen decide whether a value may be the last
@@ -204,7 +208,7 @@ void Closure::unite_counts() {
   std::size_t out = 0;
   for (std::size_t i = 0; i < result.size();) {
     const std::size_t begin = i;
-    const u32 body = nfa_.states[result[i].state].body;
+    const u32 body = nfa_.counting(result[i].state).body;
     while (i < result.size() && result[i].state == result[begin].state) i++;
     if (body == NONE || nfa_.heads[body].permutation || nfa_.heads[body].automaton) {
       for (std::size_t k = begin; k < i; k++) result[out++] = result[k];

@@ -11,11 +11,11 @@ StateId Counters::recounted(StateId state, F change) {
   dfa_.work().spend(2 + dfa_.items(state).size());
   bool changed = false;
   for (Item item : dfa_.items(state)) {
-    const NfaState& nfa_state = nfa_.states[item.state];
-    if (nfa_state.body != NONE) {
+    const Counting& counting = nfa_.counting(item.state);
+    if (counting.body != NONE) {
       Register reg = nfa_.registers.get(item.reg);
       const Register before = reg;
-      const bool stays = change(item, nfa_state, nfa_.heads[nfa_state.body], reg);
+      const bool stays = change(item, counting, nfa_.heads[counting.body], reg);
       changed = changed || !stays || reg != before;
       if (!stays) continue;
       if (reg != before) item.reg = nfa_.registers.id(reg);
@@ -39,7 +39,7 @@ StateId Counters::remembered(StateId state) {
 
 StateId Counters::saturated(StateId state, u32 bytes) {
   if (dfa_[state].flags & STATE_GUARD) return state;
-  return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
+  return recounted(state, [bytes](const Item&, const Counting&, const Head& head, Register& reg) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
     const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
     const u32 last = reg.last();
@@ -57,7 +57,7 @@ StateId Counters::saturated(StateId state, u32 bytes) {
 
 std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
   u32 needed = 0;
-  const StateId result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
+  const StateId result = recounted(state, [&needed](const Item&, const Counting&, const Head& head, Register& reg) {
     reg.set_count(COUNT_FREE);
     needed = std::max(needed, head.furthest);
     return true;
@@ -66,11 +66,11 @@ std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
 }
 
 StateId Counters::advanced(StateId state, u32 more) {
-  return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
+  return recounted(state, [more](const Item&, const Counting& counting, const Head& head, Register& reg) {
     reg.count += more;
     if (reg.further && reg.count < head.maximum) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
     // If it is false, the body can read nothing more.
-    return head.automaton ? static_cast<u64>(reg.count) + nfa_state.least <= head.maximum : reg.count < head.maximum;
+    return head.automaton ? static_cast<u64>(reg.count) + counting.least <= head.maximum : reg.count < head.maximum;
   });
 }
 
@@ -82,27 +82,27 @@ bool Counters::differs_by_count(StateId state, StateId next, u64 inside, u32* mo
   for (std::size_t i = 0; i < before_items.size(); i++) {
     const Item here = before_items[i], there = after_items[i];
     if (here.state != there.state) return false;
-    const NfaState& nfa_state = nfa_.states[here.state];
-    if (nfa_state.body == NONE) {
-      if (here.reg != there.reg || dfa_.reads(nfa_state, inside)) return false;
+    const Counting& counting = nfa_.counting(here.state);
+    if (counting.body == NONE) {
+      if (here.reg != there.reg || dfa_.reads(nfa_.states[here.state], inside)) return false;
       continue;
     }
-    const Head& counting = nfa_.heads[nfa_state.body];
+    const Head& counted = nfa_.heads[counting.body];
     const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
-    if (counting.permutation || counting.maximum == NONE || before.count >= COUNT_DEEP || before.count < counting.minimum ||
+    if (counted.permutation || counted.maximum == NONE || before.count >= COUNT_DEEP || before.count < counted.minimum ||
         before.further || after.further || after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
-        (head != NONE && (head != nfa_state.body || done != before.count)))
+        (head != NONE && (head != counting.body || done != before.count)))
       return false;
-    const u32 left = counting.maximum - before.count;
-    *more = std::min(head == NONE ? NONE : *more, left < nfa_state.settled ? 0 : left - nfa_state.settled);
-    head = nfa_state.body, done = before.count;
+    const u32 left = counted.maximum - before.count;
+    *more = std::min(head == NONE ? NONE : *more, left < counting.settled ? 0 : left - counting.settled);
+    head = counting.body, done = before.count;
   }
   return head != NONE;
 }
 
 bool Counters::in_repetition(StateId state) const {
   for (const Item item : dfa_.items(state))
-    if (const u32 body = nfa_.states[item.state].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation)
+    if (const u32 body = nfa_.counting(item.state).body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation)
       return true;
   return false;
 }
@@ -113,10 +113,10 @@ Counters::Released Counters::without_bounds(StateId state) {
   u32 body = NONE;
   RegisterId reg_of = NONE;
   bool decided = true;
-  released.state = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
+  released.state = recounted(state, [&](const Item& item, const Counting& counting, const Head& head, Register& reg) {
     if (!head.automaton) return true;
-    if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) decided = false;
-    body = nfa_state.body, reg_of = item.reg;
+    if (body != NONE && (body != counting.body || reg_of != item.reg)) decided = false;
+    body = counting.body, reg_of = item.reg;
     released.below_minimum = reg.count != COUNT_FREE && (reg.count == COUNT_DEEP || reg.count < head.minimum);
     if (released.below_minimum && head.bounded) decided = false;
     if (reg.count < COUNT_DEEP && head.maximum != NONE) released.left = head.maximum - reg.count;
@@ -130,9 +130,9 @@ Counters::Released Counters::without_bounds(StateId state) {
 std::pair<u32, u32> Counters::settled(StateId state) const {
   std::pair<u32, u32> range{NONE, 0};
   for (const Item item : dfa_.items(state)) {
-    const NfaState& nfa_state = nfa_.states[item.state];
-    if (nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) continue;
-    range.first = std::min(range.first, nfa_state.settled), range.second = std::max(range.second, nfa_state.settled);
+    const Counting& counting = nfa_.counting(item.state);
+    if (counting.body == NONE || !nfa_.heads[counting.body].automaton) continue;
+    range.first = std::min(range.first, counting.settled), range.second = std::max(range.second, counting.settled);
   }
   return range;
 }

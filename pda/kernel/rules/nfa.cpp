@@ -26,8 +26,8 @@ std::vector<NfaStateId> Nfa::complete_rule(RuleId rule, std::size_t most) {
     expand(at);
     seen.resize(states.size());
     for (u32 e = states[at].first; e != NONE; e = edges[e].next) add(edges[e].target);
-    if (states[at].head == NONE) continue;
-    const Head& head = heads[states[at].head];
+    if (counting(at).head == NONE) continue;
+    const Head& head = heads[counting(at).head];
     add(head.body);
     add(head.exit);
     for (const NfaStateId member : head.members) add(member);

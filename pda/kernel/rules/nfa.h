@@ -155,14 +155,21 @@ struct NfaState {
   u32 pending = NONE;   // the Source's number of the expression still to be lowered from here, NONE for none
   RuleId rule{0};       // the rule whose states it occurs in
   u32 origin = 0;       // where it was written, for messages: an index into origins
-  u32 head = NONE;      // index into heads, NONE for ordinary states
-  u32 body = NONE;      // the head in whose body it lies
-  u32 member = NONE;    // the member of that head, NONE for a separator
-  u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
-  u32 settled = 0;                 // ... and the `least` of the DFA's state from which its characters are read
-  bool inside_character = false;   // ... one of its characters has begun
+  u32 counting = 0;     // what it counts, or what counts it: an index into countings, 0 for nothing
   bool is_default = false;         // the target of an EDGE_DEFAULT
   bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
+};
+
+// What a state has to do with counted repetitions, permutations and counted automata. Most states have nothing to do with them.
+// PERF: fields of NfaState took 20 bytes of each state, which are copied whenever the array of states grows.
+struct Counting {
+  u32 head = NONE;    // index into heads, NONE for ordinary states
+  u32 body = NONE;    // the head in whose body it lies
+  u32 member = NONE;  // the member of that head, NONE for a separator
+  u32 least = 0, most = NONE;     // in a counted automaton: characters that can still be counted until it accepts
+  u32 settled = 0;                // ... and the `least` of the DFA's state from which its characters are read
+  bool inside_character = false;  // ... one of its characters has begun
+  bool operator==(const Counting&) const = default;
 };
 
 constexpr u8 NEVER_MEMBER = 0x80;  // cannot be read
@@ -354,6 +361,7 @@ class CountedLengths {
 struct Nfa {
   GrowingArray<NfaState> states;
   GrowingArray<Edge> edges;
+  std::vector<Counting> countings = std::vector<Counting>(1);  // the first is that of states that count nothing; states that are made in a row share theirs
   std::vector<Head> heads;
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;
@@ -393,6 +401,24 @@ struct Nfa {
     state.origin = rules[rule].origin;
     states.push_back(state);
     return NfaStateId(static_cast<u32>(states.size() - 1));
+  }
+  const Counting& counting(NfaStateId state) const { return countings[states[state].counting]; }
+  void set_counting(NfaStateId state, const Counting& counting) {
+    if (counting == Counting{}) {
+      states[state].counting = 0;
+      return;
+    }
+    if (countings.back() != counting) countings.push_back(counting);
+    states[state].counting = static_cast<u32>(countings.size() - 1);
+  }
+  template <class F>
+  void change_counting(NfaStateId state, F change) {
+    Counting counting = this->counting(state);
+    change(counting);
+    set_counting(state, counting);
+  }
+  void set_head(NfaStateId state, u32 head) {
+    change_counting(state, [head](Counting& counting) { counting.head = head; });
   }
   void expand(NfaStateId state) {
     if (states[state].pending != NONE) unlowered->expand(*this, state, nullptr);
@@ -454,7 +480,7 @@ class Closure {
   GrowingArray<Mark> marks_;
   u32 epoch_ = 0;
   bool seen(const Item& item);
-  bool alive(const NfaState& state, const Item& item) const;
+  bool alive(const Counting& counting, const Item& item) const;
   void expand_head(const Item& item, const Head& head);
 };
 

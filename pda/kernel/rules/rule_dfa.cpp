@@ -54,7 +54,7 @@ void RuleDfa::add_state(std::span<const Item> items) {
   for (const Item& item : items) {
     const NfaState& nfa_state = nfa_.states[item.state];
     defaults += nfa_state.is_default;
-    state.counts |= nfa_state.body != NONE;
+    state.counts |= nfa_state.counting != 0;  // in a body: heads read nothing
     if (item.state == nfa_.rules[nfa_state.rule].final) {
       state.flags |= STATE_FINAL;
       if (nfa_state.rule != nfa_.root || nfa_.root_called) state.flags |= STATE_LEAVES;
@@ -112,7 +112,7 @@ StateId RuleDfa::closure_of(std::span<const Item> items) {
 StateId RuleDfa::closure_of(Item item) {
   for (u32 steps = 0; steps < MOST_SKIPPED; steps++) {
     const NfaState& state = nfa_.states[item.state];
-    if (state.pending != NONE || state.head != NONE || state.body != NONE || state.first == NONE) break;
+    if (state.pending != NONE || state.counting || state.first == NONE) break;
     const Edge& edge = nfa_.edges[state.first];
     if (edge.kind != EDGE_EPSILON || edge.next != NONE || item.state == nfa_.rules[state.rule].final) break;
     item.state = edge.target;
@@ -341,14 +341,15 @@ StateId RuleDfa::target_of(const Range& range) {
 
 // Whether the state is inside a counted repetition, so that its items may be united.
 bool RuleDfa::counts(NfaStateId nfa_state) const {
-  const u32 body = nfa_.states[nfa_state].body;
+  const u32 body = nfa_.counting(nfa_state).body;
   return body != NONE && !nfa_.heads[body].permutation;
 }
 
 // Whether the state reads and does nothing else, so that it is its own closure.
 bool RuleDfa::reads_only(NfaStateId nfa_state) const {
   const NfaState& s = nfa_.states[nfa_state];
-  if (s.pending != NONE || s.head != NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
+  const Counting& counting = nfa_.countings[s.counting];
+  if (s.pending != NONE || counting.head != NONE || (counting.body != NONE && nfa_.heads[counting.body].automaton)) return false;
   bool reads = false;
   for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next) {
     const u8 kind = nfa_.edges[e].kind;
@@ -470,6 +471,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
 
 std::size_t RuleDfa::bytes() const {
   const std::size_t nfa_bytes = (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.bytes() + nfa_.edges.bytes() +
+                                nfa_.countings.capacity() * sizeof(Counting) +
                                 nfa_.heads.capacity() * sizeof(Head) + nfa_.rules.capacity() * sizeof(Rule) +
                                 nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
   return nfa_bytes + items_.bytes() + states_.bytes() + ranges_.bytes() + calls_.bytes() + range_items_.bytes() +

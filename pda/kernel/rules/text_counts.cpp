@@ -150,14 +150,14 @@ bool TextCounts::repeats_letters(NfaStateId state) const {
 // The states that a state leads to inside its rule, except by values that must differ: there may be no such value any more.
 template <class F>
 void TextCounts::each_next(NfaStateId state, F take) const {
-  if (nfa_.states[state].head != NONE) take(nfa_.heads[nfa_.states[state].head].exit);  // a counted body ends
+  if (nfa_.counting(state).head != NONE) take(nfa_.heads[nfa_.counting(state).head].exit);  // a counted body ends
   for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
     const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
     if (edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && !distinct) take(edge.target);
     if (edge.kind != EDGE_ENTER) continue;
     // An entered head may begin with its body, or with any member that leaves room for required ones.
-    const Head& head = nfa_.heads[nfa_.states[edge.target].head];
+    const Head& head = nfa_.heads[nfa_.counting(edge.target).head];
     if (head.automaton || head.maximum == 0) continue;
     if (!head.permutation) take(head.body);
     const auto required = static_cast<u32>(std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));

@@ -51,8 +51,9 @@ bool begins_member(const RuleDfa& dfa, StateId state) {
     for (u32 e = at.first; e != NONE; e = nfa.edges[e].next)
       quote = quote || (nfa.edges[e].kind == EDGE_BYTE && nfa.edges[e].lo <= '"' && nfa.edges[e].hi >= '"');
     if (!quote) continue;
-    if (at.body == NONE || at.member == NONE || !nfa.heads[at.body].permutation) return false;
-    if (nfa.heads[at.body].members[at.member] != item.state) return false;
+    const Counting& counting = nfa.counting(item.state);
+    if (counting.body == NONE || counting.member == NONE || !nfa.heads[counting.body].permutation) return false;
+    if (nfa.heads[counting.body].members[counting.member] != item.state) return false;
     begins = true;
   }
   return begins;
@@ -249,12 +250,12 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return;
     if (dfa_[state].flags & STATE_GUARD) state = dfa_.guard_back(state);
     for (const Item item : dfa_.items(state)) {
-      const u32 body = dfa_.nfa().states[item.state].body;
+      const u32 body = dfa_.nfa().counting(item.state).body;
       if (body == NONE || !dfa_.nfa().heads[body].permutation) continue;
       const Register reg = dfa_.nfa().registers.get(item.reg);
       dfa_.work().spend(dfa_.nfa().heads[body].members.size());
       for (u32 m = 0; m < dfa_.nfa().heads[body].members.size(); m++)
-        if (dfa_.nfa().registers.used(reg.used, m) || m == dfa_.nfa().states[item.state].member) first_used.push_back({body, m});
+        if (dfa_.nfa().registers.used(reg.used, m) || m == dfa_.nfa().counting(item.state).member) first_used.push_back({body, m});
     }
   };
   if (dfa_.nfa().permutes) {
@@ -267,13 +268,13 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   }
   auto out_of_order = [&](StateId state, u32 text) {  // a member whose key was read
     const Nfa& nfa = dfa_.nfa();
-    const NfaState& at = nfa.states[dfa_.items(state)[0].state];
+    const Counting at = nfa.counting(dfa_.items(state)[0].state);
     if (at.body == NONE || at.member == NONE) return false;
     const Head& head = nfa.heads[at.body];
     dfa_.work().spend(head.members.size());
     bool every = true;
     for (const Item item : dfa_.items(state)) {
-      if (nfa.states[item.state].body != at.body || nfa.states[item.state].member != at.member) return false;
+      if (nfa.counting(item.state).body != at.body || nfa.counting(item.state).member != at.member) return false;
       const Register reg = nfa.registers.get(item.reg);
       bool wrong = false;
       u64 most = reg.count + 1ull;  // members that the object can have if only later ones follow

@@ -57,7 +57,7 @@ class CharacterWriter final : private ExpressionWriter {
   std::vector<NfaStateId> targets_;
   FlatMap inside_;  // the state for a node: by the reading and the node, or by the target where only one may follow
 
-  std::pair<u32, u32> may_count(NfaStateId state) const { return {nfa().states[state].least, nfa().states[state].most}; }
+  std::pair<u32, u32> may_count(NfaStateId state) const { return {nfa().counting(state).least, nfa().counting(state).most}; }
   u32 root(i32 encoding) { return minterms_.root(characters, encoding, nfa().work, out_.deadline()); }
   void read(const Task& task, NfaStateId source, i32 encoding, Targets targets);
   void begin_reading(const Task& task, NfaStateId source, u32 root, Targets targets);

@@ -33,7 +33,7 @@ void DfaWriter::piece(const Task& task) {
   const CharacterWriter::Targets targets{at.state, counted ? 2u : 1u};  // counted_dfa() makes `stands` and `reached` by turns
   by_target(ex_, task.node, at.first, characters_.characters);
   if (counted)
-    std::erase_if(characters_.characters.groups, [&](const auto& group) { return nfa().states[targets[group.target]].least == NONE; });
+    std::erase_if(characters_.characters.groups, [&](const auto& group) { return nfa().counting(targets[group.target]).least == NONE; });
   out_.place.body = task.body, out_.place.inside_character = counted;
   characters_.write(task, task.from, ex_.arg(task.node, 0), targets);
   out_.place.inside_character = false;
@@ -84,7 +84,7 @@ void DfaWriter::counted_dfa(const Task& task) {
     }
     if (place.least == NONE) continue;
     const NfaStateId reads = out_.state();
-    nfa().states[reads].settled = least[i];
+    nfa().change_counting(reads, [&](Counting& counting) { counting.settled = least[i]; });
     out_.epsilon(stands[i], reads);
     inside.from = reads;
     inside.piece = out_.add_piece({static_cast<u32>(begin), 0, IN_COUNTED, reached[0]});
@@ -92,7 +92,7 @@ void DfaWriter::counted_dfa(const Task& task) {
     else piece(inside);
   }
   h.body = stands[0];
-  nfa().states[head].head = id;
+  nfa().set_head(head, id);
   nfa().heads.push_back(std::move(h));
   nfa().add_edge(task.from, EDGE_ENTER, head);
   out_.epsilon(exit, task.to);

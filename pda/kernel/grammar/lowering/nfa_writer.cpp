@@ -39,6 +39,7 @@ NfaWriter::Sizes NfaWriter::sizes(NfaStateId state) const {
           found,
           nfa_->states.size(),
           nfa_->edges.size(),
+          nfa_->countings.size(),
           nfa_->heads.size(),
           nfa_->rules.size(),
           nfa_->origins.size(),
@@ -51,6 +52,7 @@ void NfaWriter::restore(const Sizes& before) {
   nfa_->states.resize(before.states);
   nfa_->states[before.at] = before.state;
   nfa_->edges.resize(before.edges);
+  nfa_->countings.resize(before.countings);
   nfa_->heads.resize(before.heads);
   nfa_->rules.resize(before.rules);
   bodies_.resize(before.rules);
@@ -90,12 +92,8 @@ NfaStateId NfaWriter::state(const Place& of) {
   check();
   const NfaStateId added = nfa_->add_state(rule_);
   NfaState& made = nfa_->states[added];
-  made.body = of.body;
-  made.member = of.member;
   made.origin = of.origin;
-  made.least = of.least;
-  made.most = of.most;
-  made.inside_character = of.inside_character;
+  if (of.body != NONE) nfa_->set_counting(added, {NONE, of.body, of.member, of.least, of.most, 0, of.inside_character});
   return added;
 }
 

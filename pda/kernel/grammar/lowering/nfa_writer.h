@@ -45,7 +45,7 @@ class NfaWriter final : public Spelling {
   struct Sizes {
     NfaStateId at;
     NfaState state;
-    std::size_t states, edges, heads, rules, origins, deferred, pieces;
+    std::size_t states, edges, countings, heads, rules, origins, deferred, pieces;
     bool counts;
   };
   Sizes sizes(NfaStateId state) const;

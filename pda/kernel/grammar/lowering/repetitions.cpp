@@ -91,7 +91,7 @@ void RepetitionWriter::count(const Task& task, u32 body, i32 minimum, i32 maximu
   h.exit = exit;
   h.least = std::max(1u, facts_.least[body]);
   h.byte = ex_.nodes[body].op == OP_BYTES;
-  nfa().states[head].head = id;
+  nfa().set_head(head, id);
   nfa().heads.push_back(std::move(h));
   nfa().add_edge(task.from, EDGE_ENTER, head);
   nfa().add_edge(end, EDGE_COUNT, head);
@@ -134,10 +134,10 @@ void RepetitionWriter::permute(const Task& task) {
   }
   h.index_members();
   out_.later({operand(task.node, 0), separator, second, id, NONE, task.origin});
-  nfa().states[head].head = id;
+  nfa().set_head(head, id);
   nfa().heads.push_back(h);
   h.after_separator = true;
-  nfa().states[second].head = static_cast<u32>(nfa().heads.size());
+  nfa().set_head(second, static_cast<u32>(nfa().heads.size()));
   nfa().heads.push_back(std::move(h));
   nfa().add_edge(task.from, EDGE_ENTER, head);
   out_.epsilon(exit, task.to);
