@@ -336,7 +336,9 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   const StateId one = dfa_.intern_items({&item, 1});
   if (lasting_.size() <= one) lasting_.resize(dfa_.size(), LASTING_UNKNOWN);
   if (lasting_[one] != LASTING_UNKNOWN) return lasting_[one];
-  auto counts = [&](const Item& each) { return nfa_.counting(each.state).body != NONE && nfa_.registers.get(each.reg).count != COUNT_FREE; };
+  auto counts = [&](const Item& each) {
+    return nfa_.counting(each.state).body != NONE && nfa_.registers.get(each.reg).count != COUNT_FREE;
+  };
   auto back_to_itself = [&](const Item& each) {
     const StateId from = dfa_.intern_items({&each, 1});
     auto leads_back = [&](StateId target) {

@@ -89,8 +89,8 @@ bool Counters::differs_by_count(StateId state, StateId next, u64 inside, u32* mo
     }
     const Head& counted = nfa_.heads[counting.body];
     const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
-    if (counted.permutation || counted.maximum == NONE || before.count >= COUNT_DEEP || before.count < counted.minimum ||
-        before.further || after.further || after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
+    if (counted.permutation || counted.maximum == NONE || before.count >= COUNT_DEEP || before.count < counted.minimum || before.further ||
+        after.further || after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
         (head != NONE && (head != counting.body || done != before.count)))
       return false;
     const u32 left = counted.maximum - before.count;

@@ -361,7 +361,8 @@ class CountedLengths {
 struct Nfa {
   GrowingArray<NfaState> states;
   GrowingArray<Edge> edges;
-  std::vector<Counting> countings = std::vector<Counting>(1);  // the first is that of states that count nothing; states that are made in a row share theirs
+  // The first is that of states that count nothing. States that are made in a row share theirs.
+  std::vector<Counting> countings = std::vector<Counting>(1);
   std::vector<Head> heads;
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;

@@ -471,9 +471,8 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
 
 std::size_t RuleDfa::bytes() const {
   const std::size_t nfa_bytes = (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.bytes() + nfa_.edges.bytes() +
-                                nfa_.countings.capacity() * sizeof(Counting) +
-                                nfa_.heads.capacity() * sizeof(Head) + nfa_.rules.capacity() * sizeof(Rule) +
-                                nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
+                                nfa_.countings.capacity() * sizeof(Counting) + nfa_.heads.capacity() * sizeof(Head) +
+                                nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
   return nfa_bytes + items_.bytes() + states_.bytes() + ranges_.bytes() + calls_.bytes() + range_items_.bytes() +
          tables_.capacity() * sizeof(tables_[0]) + texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes() +
          closures_.bytes() + united_.bytes();
