@@ -188,6 +188,10 @@ class GrammarBuilder:
     rules: list[NodeId] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
+    def copy(self) -> GrammarBuilder:
+        """A builder of its own that begins with the same nodes and rules."""
+        return GrammarBuilder(self.nodes.copy(), self.index.copy(), self.rules.copy(), self.names.copy())
+
     def node(self, node: Node) -> NodeId:
         """The index of `node`, added where it is new."""
         # PERF: a tuple does not keep its hash, so the table is asked once; and NodeId(...) is a call.

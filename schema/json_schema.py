@@ -22,7 +22,7 @@ from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
-from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, built, fresh, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, built, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -30,6 +30,10 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
+_ESCAPES: Final = ("needed", "any")
+_ORDERS: Final = ("schema", "any")
+_FORMATS: Final = ("enforce", "annotate")
+_EXTRA_PROPERTIES: Final = ("schema", "closed")
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -68,7 +72,8 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    _check_option("escapes", escapes, ("needed", "any"))
+    if escapes not in _ESCAPES:
+        raise _unknown_option("escapes", escapes, _ESCAPES)
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
@@ -79,7 +84,7 @@ def json_schema_grammar(
             raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
         whitespace = asked.whitespace
     start = template(whitespace, escapes, distinct=distinct_keys)
-    builder = fresh(start)
+    builder = start.builder.copy()
     root, report = _define(
         builder,
         start.fragments,
@@ -132,7 +137,7 @@ def unsatisfiable(
     start = template(whitespace, escapes, distinct=distinct_keys)
 
     def is_empty(part: Any) -> bool:
-        builder = fresh(start)
+        builder = start.builder.copy()
         root, _ = _define(
             builder,
             start.fragments,
@@ -155,7 +160,7 @@ def unsatisfiable(
 def json_grammar(*, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> Grammar:
     """The grammar of any JSON value, of any depth."""
     start = template(whitespace, escapes)
-    builder = fresh(start)
+    builder = start.builder.copy()
     builder.define(ROOT, start.fragments.value)
     return built(start, builder)
 
@@ -224,9 +229,12 @@ def _define(
     serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
-    _check_option("property_order", property_order, ("schema", "any"))
-    _check_option("format", format, ("enforce", "annotate"))
-    _check_option("extra_properties", extra_properties, ("schema", "closed"))
+    if property_order not in _ORDERS:
+        raise _unknown_option("property_order", property_order, _ORDERS)
+    if format not in _FORMATS:
+        raise _unknown_option("format", format, _FORMATS)
+    if extra_properties not in _EXTRA_PROPERTIES:
+        raise _unknown_option("extra_properties", extra_properties, _EXTRA_PROPERTIES)
     check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
@@ -268,16 +276,15 @@ def _define(
                 formats=format == "enforce",
                 approximated=tuple(problems),
                 repeats=repeats,
-                silent=not problems and run is Compilation.run and compilation.is_silent and not registry.unknown_dialects,
+                noted=None if problems or run is not Compilation.run else compilation.only_noted,
             )
         finally:
             compilation.release()
 
 
-def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
-    """Raise where an option has a value that it does not know."""
-    if value not in allowed:
-        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+def _unknown_option(option: str, value: str, allowed: tuple[str, str]) -> SchemaError:
+    """The error for an option that has none of the values that it knows."""
+    return SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

@@ -70,42 +70,66 @@ class Job(NamedTuple):
 
 
 class _Schema:
-    """A JSON Schema that was read, and the options of its compilation."""
+    """A JSON Schema that was read, with the options of its compilation: what its key in the cache consists of."""
 
-    __slots__ = ("_key", "_options", "_others", "_refusals")
+    __slots__ = ("_key", "_limits", "_refusals")
 
-    def __init__(self, key: bytes, others: tuple[tuple[str, bytes], ...], options: dict[str, Any]) -> None:
+    def __init__(self, key: tuple[Any, ...], limits: Limits) -> None:
         self._key = key
-        self._others = others
-        self._options = options
+        self._limits = limits
         self._refusals: Refusals | None = None
 
-    def _documents(self) -> Mapping[str, Any]:
-        """The documents that references name, as copies."""
-        return {uri: schema_of_key(key) for uri, key in self._others} if self._others else NO_DOCUMENTS
-
-    def grammar(self, held: Any, lenient: bool, strict_keywords: bool) -> tuple[Grammar, Report]:
+    def grammar(self, held: Any) -> tuple[Grammar, Report]:
         """The front end: its grammar, and the report on it; `held` is the schema as a plain value where nobody else has that, else None."""
-        key = self._key
+        _, schema, whitespace, order, documents, lenient, format, escapes, extra, strict, distinct = self._key
         return json_schema_grammar(
-            schema_of_key(key) if held is None else held,
-            documents=self._documents(),
+            schema_of_key(schema) if held is None else held,
+            whitespace=whitespace,
+            property_order=order,
+            documents=_documents(documents) if documents else NO_DOCUMENTS,
             lenient=lenient,
-            strict_keywords=strict_keywords,
-            serialised=len(key) if held is not None or is_plain(key) else None,
-            **self._options,
+            format=format,
+            escapes=escapes,
+            extra_properties=extra,
+            strict_keywords=strict,
+            distinct_keys=distinct,
+            limits=self._limits,
+            serialised=len(schema) if held is not None or is_plain(schema) else None,
         )
 
     def unsatisfiable(self) -> UnsatisfiableError:
         """Why it has no instances."""
-        return unsatisfiable(schema_of_key(self._key), documents=self._documents(), **self._options)
+        _, schema, whitespace, order, documents, _, format, escapes, extra, _, distinct = self._key
+        return unsatisfiable(
+            schema_of_key(schema),
+            whitespace=whitespace,
+            property_order=order,
+            documents=_documents(documents),
+            format=format,
+            escapes=escapes,
+            extra_properties=extra,
+            distinct_keys=distinct,
+            limits=self._limits,
+        )
 
     def tell(self, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Why a text is refused, as `Tell` has it."""
         if self._refusals is None:  # made for the first refused text
-            asked = {option: self._options[option] for option in ("whitespace", "property_order", "format", "extra_properties")}
-            self._refusals = Refusals(schema_of_key(self._key), documents=self._documents(), **asked)
+            _, schema, whitespace, order, documents, _, format, _, extra, _, _ = self._key
+            self._refusals = Refusals(
+                schema_of_key(schema),
+                documents=_documents(documents),
+                whitespace=whitespace,
+                property_order=order,
+                format=format,
+                extra_properties=extra,
+            )
         return tuple(self._refusals(data, position)), ()
+
+
+def _documents(keys: tuple[tuple[str, bytes], ...]) -> Mapping[str, Any]:
+    """The documents that references name, as copies."""
+    return {uri: schema_of_key(key) for uri, key in keys}
 
 
 class JobReader:
@@ -168,17 +192,6 @@ class JobReader:
             distinct_keys = is_type and has_free_keys(schema_of_key(key))
         distinct_keys = bool(distinct_keys)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
-
-        options = {
-            "whitespace": whitespace,
-            "property_order": property_order,
-            "format": format,
-            "escapes": escapes,
-            "extra_properties": extra_properties,
-            "distinct_keys": distinct_keys,
-            "limits": self._limits,
-        }
-        read = _Schema(key, others, options)
         identity = (
             "json_schema",
             key,
@@ -192,7 +205,8 @@ class JobReader:
             strict_keywords,
             distinct_keys,
         )
-        return Job("json_schema", identity, partial(read.grammar, held, lenient, strict_keywords), read.unsatisfiable, read.tell)
+        read = _Schema(identity, self._limits)
+        return Job("json_schema", identity, partial(read.grammar, held), read.unsatisfiable, read.tell)
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)

@@ -120,6 +120,25 @@ class Scope(NamedTuple):
         return self._replace(closing=OPEN) if self.closing else self
 
 
+class _AnchorNumbers:
+    """The bits that the dynamic anchors of a schema have in scopes.
+
+    PERF: made where a second resource is entered, which most schemas do not have.
+    """
+
+    __slots__ = ("after", "bits", "found_in", "own_bits")
+
+    def __init__(self) -> None:
+        self.found_in: list[Resource] = []
+        """By its bit in a scope the resource of an anchor."""
+        self.bits: dict[str | None, int] = {}
+        """The bits of each dynamic anchor, one for each resource that has it; those of `$recursiveAnchor` for None."""
+        self.own_bits: dict[Resource, tuple[int, dict[str | None, int]]] = {}
+        """For a resource its bits, and which of them is that of each of its anchors."""
+        self.after: dict[tuple[int, Resource], int] = {}
+        """What a scope becomes by entering a resource."""
+
+
 class Registry:
     """Everything that a schema's references can name.
 
@@ -139,17 +158,17 @@ class Registry:
         self.default = default
         self.unknown_dialects: list[str] = []
         self._lone_anchors: frozenset[str] | None = None
+        self._numbers: _AnchorNumbers | None = None
         resource = self._open("", schema)
         self.default = resource.dialect
         self.root = Scope(resource, 0, PLACE if closed else OPEN)
-        self.found_in: list[Resource] = []
-        """By its bit in a scope the resource of an anchor."""
-        self.bits: dict[str | None, int] = {}
-        """The bits of each dynamic anchor, one for each resource that has it; those of `$recursiveAnchor` for None."""
-        self.own_bits: dict[Resource, tuple[int, dict[str | None, int]]] = {}
-        """For a resource its bits, and which of them is that of each of its anchors."""
-        self.after: dict[tuple[int, Resource], int] = {}
-        """What a scope becomes by entering a resource."""
+
+    @property
+    def numbers(self) -> _AnchorNumbers:
+        """The bits of dynamic anchors."""
+        if self._numbers is None:
+            self._numbers = _AnchorNumbers()
+        return self._numbers
 
     def enter(self, scope: Scope, schema: dict[str, Any]) -> Scope:
         """The scope inside a subschema: another one where the subschema is a resource of its own."""
@@ -189,9 +208,10 @@ class Registry:
         if resource is scope.resource:
             return scope
         key = (scope.dynamic, resource)
-        dynamic = self.after.get(key)
+        after = self.numbers.after
+        dynamic = after.get(key)
         if dynamic is None:
-            dynamic = self.after[key] = self._entered(*key)
+            dynamic = after[key] = self._entered(*key)
         return Scope(resource, dynamic, scope.closing)
 
     def _outermost(self, scope: Scope, name: str | None) -> Resource | None:
@@ -200,8 +220,8 @@ class Registry:
         self._search(root.document)
         if root.recursive if name is None else name in root.dynamic:
             return root
-        bit = scope.dynamic & self.bits.get(name, 0)
-        return self.found_in[bit.bit_length() - 1] if bit else None
+        bit = scope.dynamic & self.numbers.bits.get(name, 0)
+        return self.numbers.found_in[bit.bit_length() - 1] if bit else None
 
     def _entered(self, dynamic: int, resource: Resource) -> int:
         """The anchors found first after entering a resource.
@@ -209,7 +229,8 @@ class Registry:
         Those are left out that the root has too, or that no other resource has.
         PERF: n resources with anchors of one name that refer to each other have n scopes, not one for each way through them.
         """
-        own = self.own_bits.get(resource)
+        numbers = self.numbers
+        own = numbers.own_bits.get(resource)
         if own is None:
             self._search(resource.document)
             self._search(self.root.resource.document)
@@ -219,13 +240,13 @@ class Registry:
                 names.append(None)
             mine: dict[str | None, int] = {}
             for name in names:
-                bit = mine[name] = 1 << len(self.found_in)
-                self.found_in.append(resource)
-                self.bits[name] = self.bits.get(name, 0) | bit
-            own = self.own_bits[resource] = (sum(mine.values()), mine)
+                bit = mine[name] = 1 << len(numbers.found_in)
+                numbers.found_in.append(resource)
+                numbers.bits[name] = numbers.bits.get(name, 0) | bit
+            own = numbers.own_bits[resource] = (sum(mine.values()), mine)
         bits, mine = own
         if dynamic:
-            bits = sum(bit for name, bit in mine.items() if not dynamic & self.bits[name])
+            bits = sum(bit for name, bit in mine.items() if not dynamic & numbers.bits[name])
         return dynamic | bits
 
     def lone_anchors(self) -> frozenset[str]:

@@ -55,7 +55,7 @@ def _letters(word: str) -> int:
 _KNOWN: Final = [(keyword, _letters(keyword)) for keyword in sorted(KNOWN)]
 _LONGEST: Final = max(map(len, KNOWN)) * 3 // 2
 """Longer words are close to no keyword, see `_similar`; so they are not kept either, however many come."""
-_HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
+HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
 """The keywords that may have subschemas."""
 _OF_OBJECTS: Final = frozenset(
     {"properties", "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "required"}
@@ -105,7 +105,7 @@ class Report:
     annotation  requried  /requried  unknown keyword; did you mean "required"?
     """
 
-    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_messages", "_registry", "_repeats", "_warnings")
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_messages", "_noted", "_registry", "_repeats", "_warnings")
 
     def __init__(
         self,
@@ -114,24 +114,29 @@ class Report:
         formats: bool = True,
         approximated: tuple[Entry, ...] = (),
         repeats: bool = False,
-        silent: bool = False,
+        noted: Mapping[int, object] | None = None,
     ) -> None:
-        """`repeats`: whether keys that are left free may come twice, which is an entry then; `silent`: there is no note."""
+        """`repeats`: whether keys that are left free may come twice, which is an entry then.
+
+        `noted`: by their ids the only subschemas on whose keywords there may be notes, None for any.
+        """
         self._registry: Registry | None = registry
         self._make: Callable[[], tuple[Entry, ...]] | None = None
         self._formats = formats
         self._approximated = approximated
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
-        self._warnings: tuple[Entry, ...] | None = () if silent else None
-        self._messages: tuple[str, ...] | None = () if silent else None
+        is_silent = noted is not None and not noted and not registry.unknown_dialects
+        self._noted = None if is_silent else noted
+        self._warnings: tuple[Entry, ...] | None = () if is_silent else None
+        self._messages: tuple[str, ...] | None = () if is_silent else None
 
     @classmethod
     def of(cls, entries: tuple[Entry, ...]) -> Report:
         """A report out of its entries alone."""
         report = cls.__new__(cls)
         report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
-        report._warnings, report._messages, report._repeats = None, None, False
+        report._warnings, report._messages, report._repeats, report._noted = None, None, False, None
         return report
 
     @classmethod
@@ -163,7 +168,7 @@ class Report:
             if self._registry is None or self._approximated:
                 self._warnings = tuple(entry for entry in self.entries if entry.is_warning)
             else:
-                self._warnings = tuple(Entry(_pointer(path), *rest) for path, *rest in _notes(self._registry, self._formats))
+                self._warnings = tuple(Entry(_pointer(path), *rest) for path, *rest in _notes(self._registry, self._formats, self._noted))
         return self._warnings
 
     @property
@@ -177,7 +182,7 @@ class Report:
             if self._registry is None or self._approximated:
                 self._messages = _messages((entry.pointer, entry.keyword, entry.status, entry.note) for entry in self.warnings)
             else:
-                notes = _notes(self._registry, self._formats)
+                notes = _notes(self._registry, self._formats, self._noted)
                 self._messages = _messages(notes) if notes else ()
         return self._messages
 
@@ -235,9 +240,10 @@ def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> 
         yield from _entries(place, formats)
 
 
-def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str]]:
+def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None) -> list[tuple[_Path, str, str, str]]:
     """The path, keyword, status and note of each warning, depth first in the order of the schema.
 
+    The search ends behind the last of the subschemas that are `noted`, see `Report`.
     PERF: every compilation asks, and most schemas have none. One comparison of sets passes by most subschemas, since they have only
     keywords on which there is never a note and which hold no others; the rest are looked at keyword by keyword, by one table.
     """
@@ -249,11 +255,14 @@ def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str
     quiet, sorts = _tables(dialect)
     stack: list[tuple[Any, _Path | None, Scope, int]] = [(scope.resource.root, None, scope, 0)]
     seen: set[int] = set()
-    while stack:
+    left = -1 if noted is None else len(noted)
+    while stack and left:
         schema, path, scope, depth = stack.pop()
         if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
             continue
         seen.add(id(schema))
+        if noted is not None and id(schema) in noted:
+            left -= 1
         if "$id" in schema or "id" in schema:
             scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
         if scope.resource.dialect is not dialect:
@@ -298,21 +307,22 @@ def _notes(registry: Registry, formats: bool) -> list[tuple[_Path, str, str, str
     return found
 
 
-def is_quiet(defined: object, scope: Scope, seen: set[int], *, formats: bool) -> bool:
-    """Whether there surely is no note on the subschemas of a `$defs` or `definitions`, as `_notes` would find them.
+def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool) -> bool:
+    """Whether there surely is no note on subschemas of one resource, and on those in them, as `_notes` would find them.
 
     Those whose ids are in `seen` are left out; it gets the ids of the others.
     """
-    if not isinstance(defined, dict):
-        return defined.__class__ in ATOMS
-    stack: list[Any] = [schema for schema in defined.values() if id(schema) not in seen]
+    stack = schemas.copy()
+    root = scope.resource.root
     dialect = scope.resource.dialect
     quiet, sorts = _tables(dialect)
     while stack:
         schema = stack.pop()
         if schema.__class__ in ATOMS or id(schema) in seen:
             continue
-        if schema.__class__ is not dict or "$id" in schema or "id" in schema or ignores_beside_references(schema, dialect):
+        if schema.__class__ is not dict or (schema is not root and ("$id" in schema or "id" in schema)):
+            return False
+        if ignores_beside_references(schema, dialect):
             return False
         seen.add(id(schema))
         for keyword, value in schema.items():
@@ -363,7 +373,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
             continue
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
         for keyword, value in schema.items():
-            if keyword not in _HOLDERS or value.__class__ in ATOMS:
+            if keyword not in HOLDERS or value.__class__ in ATOMS:
                 continue
             holder = path, keyword
             members: Iterable[tuple[Any, Any]] = ()
@@ -381,7 +391,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
 
 def _may_hold(keyword: str, value: Any) -> bool:
     """Whether there may be subschemas in the value of a keyword."""
-    return value.__class__ not in ATOMS and keyword in _HOLDERS
+    return value.__class__ not in ATOMS and keyword in HOLDERS
 
 
 def _entries(place: _Place, formats: bool) -> Iterator[Entry]:
@@ -457,13 +467,13 @@ def _tables(dialect: Dialect) -> tuple[frozenset[str], dict[str, int]]:
     """
     known = ANNOTATIONS | dialect.keywords.keys()
     noted = {"format", NAME, *NEEDS} | ({"$schema"} - dialect.keywords.keys())
-    quiet = known - noted - _HOLDERS - {"$id", "id"} - ({"$ref"} if dialect.lone_reference else set())
+    quiet = known - noted - HOLDERS - {"$id", "id"} - ({"$ref"} if dialect.lone_reference else set())
     sorts = {
         keyword: (_NAMED if keyword in NAMED else 0)
         | (_ONE if keyword in ONE else 0)
         | (_MANY if keyword in MANY else 0)
         | (0 if keyword in known - noted else _DOUBTFUL)
-        for keyword in (known | _HOLDERS) - quiet
+        for keyword in (known | HOLDERS) - quiet
     }
     return frozenset(quiet), sorts
 
@@ -486,7 +496,7 @@ def has_note(keyword: object, dialect: Dialect) -> bool:
 
 @lru_cache(maxsize=1024)
 def _has_note(keyword: str, dialect: Dialect) -> bool:
-    return keyword in _HOLDERS or (keyword not in ANNOTATIONS and bool(_note(keyword, dialect.name)))
+    return keyword in HOLDERS or (keyword not in ANNOTATIONS and bool(_note(keyword, dialect.name)))
 
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from ..algebra.bounds import lists_values, surely_all_disjoint, surely_endless, 
 from ..algebra.finite import Finite
 from ..algebra.from_keywords import text_part
 from ..dialect.keyword_values import (  # fmt: skip
+    ATOMS,
     MOST_COUNTED,
     Schema,
     bounds,
@@ -53,7 +54,7 @@ from ..dialect.keywords import (  # fmt: skip
     groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
-from ..dialect.report import has_note, ignores_beside_references, is_quiet
+from ..dialect.report import HOLDERS, has_note, ignores_beside_references, is_quiet
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
@@ -131,13 +132,14 @@ class Compilation:
         "fragments",
         "in_scopes",
         "keyword_groups",
+        "noted",
         "pending",
-        "plain",
         "referenced",
         "registry",
         "rules",
         "scope",
         "scoped",
+        "unread",
         "unsettled",
         "values_of",
     )
@@ -170,17 +172,6 @@ class Compilation:
         self._strings: StringWriter | None = None
         self._arrays: ArrayWriter | None = None
         self._objects: ObjectWriter | None = None
-        f = fragments
-        self.plain = {
-            "null": (0, f.null),
-            "boolean": (0, f.boolean),
-            "integer": (NUMBER, f.integer),
-            "number": (NUMBER, f.number),
-            "string": (STRING, f.string),
-            "array": (ARRAY, f.array),
-            "object": (OBJECT, f.object),
-        }
-        """For each type the keywords that constrain it, and its node if there are none."""
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
         self.values_of: dict[Conjunction, NodeId] = {}
@@ -190,6 +181,10 @@ class Compilation:
         """How many further rules these have, in other scopes."""
         self.unsettled = 0
         """The groups of keywords that were passed by, or that hold subschemas which may have been."""
+        self.noted: dict[int, Schema] = {}
+        """By their ids the subschemas that may have notes of their own."""
+        self.unread: list[tuple[Schema, Scope]] = []
+        """The subschemas that the algebra reads, with all that stand in them."""
         self.definitions: list[tuple[object, Scope]] = []
         """Where subschemas stand for others to refer to."""
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
@@ -200,7 +195,10 @@ class Compilation:
         self.pending.append((first, schema, self.registry.root))
         self.finish()
         node = self.builder.rules[first]
-        nodes, seen = self.builder.nodes, {first}
+        nodes = self.builder.nodes
+        if nodes[node][0] != CALL:
+            return node
+        seen = {first}
         while nodes[node][0] == CALL and nodes[node][1] not in seen:
             following: RuleId = nodes[node][1]
             seen.add(following)
@@ -233,20 +231,28 @@ class Compilation:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
     @property
-    def is_silent(self) -> bool:
-        """Whether every subschema was compiled, and has no keyword that the report has a note on.
+    def only_noted(self) -> dict[int, Schema] | None:
+        """By their ids the only subschemas that the report can have notes on; None if there may be others.
 
-        PERF: so most schemas need no search for such keywords, which takes 8 % of the compilation of a small one.
+        PERF: so most schemas need no search for notes, which takes 8 % of the compilation of a small one, or a short one.
         """
         if self.unsettled & ~_SETTLED:
-            return False
-        if not self.definitions:
-            return True
-        compiled = {key[0] for key in self.rules if key.__class__ is tuple}
-        return all(is_quiet(defined, scope, compiled, formats=self.formats) for defined, scope in self.definitions)
+            return None
+        if self.definitions or self.unread:
+            compiled = {key[0] for key in self.rules if key.__class__ is tuple}
+            compiled.difference_update([id(schema) for schema, _ in self.unread])
+            others = [*(([schema], scope) for schema, scope in self.unread)]
+            for defined, scope in self.definitions:
+                if defined.__class__ is dict:
+                    others.append(([schema for schema in defined.values() if id(schema) not in compiled], scope))
+                elif defined.__class__ not in ATOMS:
+                    return None
+            if not all(is_quiet(schemas, scope, compiled, formats=self.formats) for schemas, scope in others):
+                return None
+        return self.noted
 
     def asked(self, schema: Schema, groups: int) -> int:
-        """The groups of a subschema without those on which there is no note."""
+        """The groups of a subschema without those whose notes are known: it has none, or is among those that may."""
         scope = self.scope
         if groups & DEFINITIONS:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
@@ -254,7 +260,9 @@ class Compilation:
             known = self.keyword_groups
             for keyword in schema:
                 if keyword not in known and has_note(keyword, scope.resource.dialect):
-                    return groups & ~DEFINITIONS
+                    if keyword in HOLDERS or keyword.__class__ is not str:
+                        return groups & ~DEFINITIONS
+                    self.noted[id(schema)] = schema
         return groups & ~_ASKED
 
     def release(self) -> None:
@@ -344,7 +352,7 @@ class Compilation:
             return self.combined(schema, groups)
         # PERF: most subschemas are a type and no more
         if groups & TYPE and schema["type"].__class__ is str:
-            matters, node = self.plain.get(schema["type"], _UNKNOWN_TYPE)
+            matters, node = self.fragments.of_type.get(schema["type"], _UNKNOWN_TYPE)
             if not groups & matters:
                 self.unsettled |= groups
                 return node
@@ -360,17 +368,25 @@ class Compilation:
             handler = HANDLERS.get(kind)
             if handler is None:
                 raise Malformed(schema, "type", f"{shown(kind)} is not a type")
-            self.unsettled |= groups & ~self.plain[kind][0]
+            self.unsettled |= groups & ~self.fragments.of_type[kind][0]
             return handler(self, schema, groups)
-        self.unsettled |= groups & ~LOCAL if kind is TYPES else groups
-        if kind is not TYPES:
+        if kind is TYPES:
+            self.unsettled |= groups & ~LOCAL
+        else:
             kind = types(schema)
             if "number" in kind and "integer" in kind:
                 kind = [k for k in kind if k != "integer"]
+            self.unsettled |= self.passed_by(groups, kind)
         # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
         if not groups & LOCAL and set(kind).issuperset(TYPES):
             return self.fragments.value
         return self.alternatives([HANDLERS[k](self, schema, groups) for k in kind])
+
+    def passed_by(self, groups: int, kinds: Sequence[str]) -> int:
+        """The groups of keywords that concern none of some types."""
+        for kind in kinds:
+            groups &= ~self.fragments.of_type[kind][0]
+        return groups
 
     def alternatives(self, nodes: list[NodeId]) -> NodeId:
         """Any of the nodes, without those that are never, and without all others beside any value."""
@@ -414,7 +430,7 @@ class Compilation:
             return f.string
         has_format = "format" in schema
         if has_format and schema["format"].__class__ is str and not is_known(schema["format"]):
-            self.unsettled |= STRING
+            self.noted[id(schema)] = schema
             has_format = False
         low, high = bounds(schema, "minLength", "maxLength")
         if has_format or "pattern" in schema:
@@ -526,11 +542,12 @@ class Compilation:
                 groups &= ~REFERENCE
         elif asserted & ~TYPE in (ANY_OF, ONE_OF) or asserted == ALGEBRA:
             node = self.branches(schema, asserted)
-        self.unsettled |= groups & ~_BRANCHES
-        if node is None:
-            self.unsettled |= ALGEBRA
-            if "allOf" in schema or ("oneOf" in schema and asserted & ~TYPE != ONE_OF):
-                node = self.merged(schema)
+        if node is not None:
+            self.unsettled |= groups & ~_BRANCHES
+            return node
+        self.unread.append((schema, self.scope))
+        if "allOf" in schema or ("oneOf" in schema and asserted & ~TYPE != ONE_OF):
+            node = self.merged(schema)
         return self.via_algebra(schema) if node is None else node
 
     def values(self, schema: Schema, groups: int) -> NodeId | None:
@@ -705,7 +722,7 @@ class Compilation:
         groups = groups_of(schema, self.keyword_groups) if schema.__class__ is dict else UNKNOWN
         if schema.__class__ is not dict or groups & (BEYOND_LOCAL | TYPE):
             return None
-        self.unsettled |= groups
+        self.unsettled |= self.passed_by(groups, kinds)
         return self.alternatives([HANDLERS[kind](self, schema, groups) for kind in kinds if kind != "integer" or "number" not in kinds])
 
     def has_enough(self, first: Sequence[Any], others: Any) -> bool:

@@ -6,7 +6,7 @@ They are the same in every schema, so a fresh grammar starts as a copy of a buil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple, TypeAlias
@@ -18,6 +18,7 @@ from ...pda.free_text import automaton_without
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from ...pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
 from ...pda.regex import regex_grammar, regex_node
+from ..dialect.keywords import ARRAY, NUMBER, OBJECT, STRING
 from ..sets.numbers import INTEGERS, NUMBERS
 from .numbers import number_node
 
@@ -73,10 +74,24 @@ class Fragments:
     value: NodeId
     encoding: int
     closing: tuple[str, ...] = ()
+    of_type: dict[str, tuple[int, NodeId]] = field(init=False, repr=False, compare=False)
+    """For each type the keywords that constrain it, and its node if there are none. PERF: made once for all schemas with these parts."""
+
+    def __post_init__(self) -> None:
+        of_type = {
+            "null": (0, self.null),
+            "boolean": (0, self.boolean),
+            "integer": (NUMBER, self.integer),
+            "number": (NUMBER, self.number),
+            "string": (STRING, self.string),
+            "array": (ARRAY, self.array),
+            "object": (OBJECT, self.object),
+        }
+        object.__setattr__(self, "of_type", of_type)
 
     def moved(self, places: Sequence[NodeId]) -> Fragments:
         """The same parts in another builder, where node n is `places[n]`."""
-        return replace(self, **{part.name: places[getattr(self, part.name)] for part in fields(self)[:-2]})
+        return replace(self, **{part.name: places[getattr(self, part.name)] for part in fields(self)[:-3]})
 
 
 class Template(NamedTuple):
@@ -187,12 +202,6 @@ def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False, cl
                 _TEMPLATES.clear()
             _TEMPLATES[key] = found
     return found
-
-
-def fresh(template: Template) -> GrammarBuilder:
-    """A new builder that holds the fixed parts."""
-    b = template.builder
-    return GrammarBuilder(b.nodes.copy(), b.index.copy(), b.rules.copy(), b.names.copy())
 
 
 def built(template: Template, builder: GrammarBuilder) -> Grammar:

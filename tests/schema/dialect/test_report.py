@@ -295,14 +295,14 @@ def test_a_note_is_found_wherever_it_stands(schema: Any) -> None:
 
 @pytest.mark.parametrize("block", range(4))
 def test_notes_in_random_places(block: int) -> None:
-    """The same, for a misspelt keyword in each subschema of random schemas, also deep ones, and for the schemas without it."""
+    """The same, for a misspelt keyword in each subschema of random schemas, also deep ones, in two of them, and in none."""
     for seed in range(block * 60, block * 60 + 60):
-        schema = Schemas(seed).root()
+        schema, choose = Schemas(seed).root(), random.Random(seed)
         for _ in range((seed % 3 == 0) * 40):
             schema = {"type": "array", "items": schema} if seed % 2 else {"properties": {"a": schema}}
         spots = list(mappings(schema))
-        for spot in [None, *spots]:
-            if spot is not None:
+        for chosen in [[], *([spot] for spot in spots), *([spot, choose.choice(spots)] for spot in spots)]:
+            for spot in chosen:
                 spot["minimun"] = {}
             try:
                 report = json_schema_grammar(schema)[1]
@@ -311,8 +311,18 @@ def test_notes_in_random_places(block: int) -> None:
             else:
                 assert report.messages == Report(Registry(schema)).messages
                 assert report.warnings == tuple(entry for entry in report.entries if entry.is_warning)
-            if spot is not None:
-                del spot["minimun"]
+            for spot in chosen:
+                spot.pop("minimun", None)
+
+
+def test_the_search_for_notes_ends_behind_the_last_place() -> None:
+    """A compilation that knows which subschemas have notes saves the walk through all behind these."""
+    schema: Any = {"minimun": 1, "properties": {"a": {"requird": []}, "b": {"maxlength": 1}}}
+    inner = schema["properties"]["a"]
+    for noted, count in (({}, 0), ({id(schema): schema}, 1), ({id(schema): schema, id(inner): inner}, 2), ({0: None}, 3), (None, 3)):
+        assert len(Report(Registry(schema), noted=noted).messages) == len(Report(Registry(schema), noted=noted).warnings) == count
+    unknown = Report(Registry({"$schema": "http://nowhere/"}), noted={})
+    assert unknown.messages == ("/$schema: unknown dialect 'http://nowhere/'; read as draft 2020-12",)
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:
