@@ -35,7 +35,7 @@ STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
 class Budget:
     """The limits of one compilation and the work that it has done; made once and handed down to every operation."""
 
-    __slots__ = ("deadline", "end", "limits", "share", "states", "stop", "what", "work")
+    __slots__ = ("deadline", "end", "is_watched", "limits", "share", "states", "stop", "what", "work")
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = Limits() if limits is None else limits
@@ -46,13 +46,19 @@ class Budget:
         self.what = ""
         self.share = 1
         self.stop = STOP.get()
+        self.is_watched = self.stop is not None or self.deadline != inf
 
     def spend(self, work: int = 1) -> None:
         """Count steps before or after they are taken, and raise if they are too many, or the time is over."""
         self.work += work
         if self.work > self.end:
             raise self._excess(self.work)
-        if self.deadline != inf and time.monotonic() > self.deadline:
+        if self.is_watched:
+            self._check()
+
+    def _check(self) -> None:
+        """Raise where the time is over, or nobody waits for the result any longer."""
+        if time.monotonic() > self.deadline:
             seconds = self.limits.compile_seconds
             raise LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
         if self.stop is not None and (error := self.stop()) is not None:

@@ -241,10 +241,11 @@ class Compilation:
         if self.definitions or self.unread:
             compiled = {key[0] for key in self.rules if key.__class__ is tuple}
             compiled.difference_update([id(schema) for schema, _ in self.unread])
-            others = [*(([schema], scope) for schema, scope in self.unread)]
+            others = [([schema], scope) for schema, scope in self.unread]
             for defined, scope in self.definitions:
                 if defined.__class__ is dict:
-                    others.append(([schema for schema in defined.values() if id(schema) not in compiled], scope))
+                    if left := [schema for schema in defined.values() if id(schema) not in compiled]:
+                        others.append((left, scope))
                 elif defined.__class__ not in ATOMS:
                     return None
             if not all(is_quiet(schemas, scope, compiled, formats=self.formats) for schemas, scope in others):
