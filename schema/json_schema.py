@@ -30,10 +30,6 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
-_ESCAPES: Final = ("needed", "any")
-_ORDERS: Final = ("schema", "any")
-_FORMATS: Final = ("enforce", "annotate")
-_EXTRA_PROPERTIES: Final = ("schema", "closed")
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -72,8 +68,7 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    if escapes not in _ESCAPES:
-        raise _unknown_option("escapes", escapes, _ESCAPES)
+    _check_option("escapes", escapes, ("needed", "any"))
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
@@ -229,12 +224,9 @@ def _define(
     serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
-    if property_order not in _ORDERS:
-        raise _unknown_option("property_order", property_order, _ORDERS)
-    if format not in _FORMATS:
-        raise _unknown_option("format", format, _FORMATS)
-    if extra_properties not in _EXTRA_PROPERTIES:
-        raise _unknown_option("extra_properties", extra_properties, _EXTRA_PROPERTIES)
+    _check_option("property_order", property_order, ("schema", "any"))
+    _check_option("format", format, ("enforce", "annotate"))
+    _check_option("extra_properties", extra_properties, ("schema", "closed"))
     check_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
@@ -282,9 +274,10 @@ def _define(
             compilation.release()
 
 
-def _unknown_option(option: str, value: str, allowed: tuple[str, str]) -> SchemaError:
-    """The error for an option that has none of the values that it knows."""
-    return SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
+    """Raise where an option has a value that it does not know."""
+    if value not in allowed:
+        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

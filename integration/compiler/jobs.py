@@ -99,32 +99,20 @@ class _Schema:
 
     def unsatisfiable(self) -> UnsatisfiableError:
         """Why it has no instances."""
-        _, schema, whitespace, order, documents, _, format, escapes, extra, _, distinct = self._key
-        return unsatisfiable(
-            schema_of_key(schema),
-            whitespace=whitespace,
-            property_order=order,
-            documents=_documents(documents),
-            format=format,
-            escapes=escapes,
-            extra_properties=extra,
-            distinct_keys=distinct,
-            limits=self._limits,
-        )
+        _, schema, *_, escapes, _, _, distinct = self._key
+        return unsatisfiable(schema_of_key(schema), escapes=escapes, distinct_keys=distinct, limits=self._limits, **self._asked())
 
     def tell(self, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Why a text is refused, as `Tell` has it."""
         if self._refusals is None:  # made for the first refused text
-            _, schema, whitespace, order, documents, _, format, _, extra, _, _ = self._key
-            self._refusals = Refusals(
-                schema_of_key(schema),
-                documents=_documents(documents),
-                whitespace=whitespace,
-                property_order=order,
-                format=format,
-                extra_properties=extra,
-            )
+            self._refusals = Refusals(schema_of_key(self._key[1]), **self._asked())
         return tuple(self._refusals(data, position)), ()
+
+    def _asked(self) -> dict[str, Any]:
+        """The options that both explanations take."""
+        _, _, whitespace, order, documents, _, format, _, extra, _, _ = self._key
+        given = _documents(documents)
+        return {"whitespace": whitespace, "property_order": order, "documents": given, "format": format, "extra_properties": extra}
 
 
 def _documents(keys: tuple[tuple[str, bytes], ...]) -> Mapping[str, Any]:

@@ -127,7 +127,7 @@ class Report:
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
         is_silent = noted is not None and not noted and not registry.unknown_dialects
-        self._noted = None if is_silent else noted
+        self._noted = noted
         self._warnings: tuple[Entry, ...] | None = () if is_silent else None
         self._messages: tuple[str, ...] | None = () if is_silent else None
 

@@ -195,10 +195,7 @@ class Compilation:
         self.pending.append((first, schema, self.registry.root))
         self.finish()
         node = self.builder.rules[first]
-        nodes = self.builder.nodes
-        if nodes[node][0] != CALL:
-            return node
-        seen = {first}
+        nodes, seen = self.builder.nodes, {first}
         while nodes[node][0] == CALL and nodes[node][1] not in seen:
             following: RuleId = nodes[node][1]
             seen.add(following)
@@ -244,8 +241,7 @@ class Compilation:
             others = [([schema], scope) for schema, scope in self.unread]
             for defined, scope in self.definitions:
                 if defined.__class__ is dict:
-                    if left := [schema for schema in defined.values() if id(schema) not in compiled]:
-                        others.append((left, scope))
+                    others.append(([*defined.values()], scope))
                 elif defined.__class__ not in ATOMS:
                     return None
             if not all(is_quiet(schemas, scope, compiled, formats=self.formats) for schemas, scope in others):
