@@ -20,7 +20,12 @@ MESSAGES = [{"role": "user", "content": ASK}]
 
 
 class Person(pydantic.BaseModel):
-    """A type with bounds, which a model that is not constrained does not keep."""
+    """A type with bounds, which a model that is not constrained does not keep.
+
+    It is closed: the demo model, which samples, writes another key once in 150 answers, and may not end it before its context ends.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
 
     name: str = pydantic.Field(max_length=20)
     age: int = pydantic.Field(ge=100, le=120)
