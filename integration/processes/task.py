@@ -75,6 +75,19 @@ class Worker:
         return pickle.dumps((_resident() > self._bound, parts, sizes))
 
 
+def load_front_ends() -> None:
+    """Load what front ends load with their first grammar, so that no worker has to.
+
+    PERF: the first Lark grammar takes 0.25 s of a processor. For so long a task gets few turns on a busy machine (`worker.py`).
+    """
+    # what imports this module for the names of tasks needs neither
+    from ...pda.ebnf import ebnf_grammar
+    from ...pda.lark import lark_grammar
+
+    ebnf_grammar('root ::= "a"')
+    lark_grammar("%import common.WORD\nstart: WORD")
+
+
 def _answer(compiler: Compiler, task: Task) -> Any:
     """The packed grammar and its report, or the result of a check, or an error in parts: not every error can be made from its arguments."""
     kind, arguments, options, purpose, text = task

@@ -76,8 +76,9 @@ def _load(loaded: list[type[Worker]], others_wait: bool) -> None:
     """Load the package; at the lowest priority, where threads have one of their own, if an engine works meanwhile."""
     if others_wait and sys.platform == "linux":
         _lower(threading.current_thread())
-    from stackmask.integration.processes.task import Worker
+    from stackmask.integration.processes.task import Worker, load_front_ends
 
+    load_front_ends()
     loaded.append(Worker)
 
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -314,3 +315,28 @@ def test_only_a_task_that_works_for_long_is_lowered(task, priority):
     thread = worker._TaskThread(Busy())
     assert int(thread.answer(task)) == max(priority, before)
     assert thread.is_lowered == (task == b"work")
+
+
+LOADED = """
+import sys
+from stackmask.integration.processes import worker
+loaded = []
+worker._load(loaded, False)
+modules = set(sys.modules)
+import stackmask
+compiler = stackmask.Compiler(stackmask.Vocabulary.from_bytes([b"a"], stop_token_ids=[]))
+compiler.json_schema({"type": "object", "properties": {"a": {"format": "date"}}, "patternProperties": {"^b": {"not": {"const": 1}}}})
+compiler.regex("(?=a)[a-c]+")
+compiler.ebnf('root ::= "a" [b-z]+')
+compiler.lark("%import common.NUMBER\\nstart: NUMBER")
+compiler.lark('start: %json {"type": "string"}')
+compiler.choice(["a", "b"])
+compiler.structural_tag({"type": "json_schema", "style": "qwen_xml", "json_schema": {"type": "object"}})
+print(*sorted(name for name in set(sys.modules) - modules if name.startswith(("lark", "stackmask"))))
+"""
+
+
+def test_no_worker_loads_a_front_end():
+    """The process that workers are forked from has loaded what compiles grammars: the first of a kind takes no longer than others."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.strip() == ""

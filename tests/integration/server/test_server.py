@@ -479,7 +479,8 @@ def test_responses_with_tools(client):
 @pytest.fixture(scope="module")
 def coder():
     """A server that spells calls as another family does."""
-    server = Server("--tool-format", "qwen3_coder", "--reasoning-end", "</think>")
+    # a busy machine needs longer than the default to end a process
+    server = Server("--tool-format", "qwen3_coder", "--reasoning-end", "</think>", "--grace", "25")
     with server.client() as client:
         yield client
     assert server.stop() == 0
