@@ -8,7 +8,8 @@
     arrays         Array parts, and arrays as sequences
     objects        Object parts, and objects as chains of members
     object_graph   objects with clauses or counts whose keys come in order
-    unordered      objects with clauses whose keys come in any order
+    alternatives   objects with clauses as unions of objects without, for keys in any order
+    unordered      objects with clauses whose keys come in any order, as one graph
     escaped        a grammar as it stands inside a JSON string
     direct         one schema on its way to nodes: straight where it says one thing, else by the algebra
 

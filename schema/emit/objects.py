@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Final
 
 from ...pda.automata import dfa
 from ...pda.automata.dfa import ANYTHING, Dfa
 from ...pda.automata.language import accepts
+from ...pda.budget import QUARTER
 from ...pda.exceptions import LimitError
 from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from ..sets.keys import in_class, without
-from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys, single, surely
-from ..sets.types import TRUE, Atom, Conjunction, Object, reduced
+from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys
+from ..sets.types import Atom, Conjunction, Object, reduced
+from .alternatives import Alternative, Alternatives, Witnesses
 from .json_parts import Fragments, closed_text, may_hold, quoted
 from .object_graph import Member, OrderedGraph
 from .unordered import Key, Unordered
@@ -33,9 +33,6 @@ MOST_WRITTEN: Final = 100_000
 """The alternatives that are tried before a graph have at most this many members in all: 350 of 350 keys take 0.5 s, a graph 0.1 s."""
 SMALL_GRAPH: Final = 2_000
 """States that such a graph may have before ten times as many alternatives are tried."""
-_TIMES: Final = itemgetter(1)
-Witnesses = tuple[tuple[frozenset[int], Conjunction], ...]
-"""Required undeclared keys: the languages of each, and the subschemas that its value meets."""
 
 
 class ObjectWriter:
@@ -170,22 +167,37 @@ class ObjectWriter:
         a large graph.
 
         PERF: with 20 keys a graph of 2,000 states is given up after 0.1 s and one of 20,000 after some 20 s, where 500 alternatives
-        take 0.02 s and 5,000 take 0.3 s. This many alternatives are tried between the two graphs.
+        take 0.02 s and 5,000 take 0.3 s. This many alternatives are tried between the two graphs, unless they surely do not suffice.
         """
         few = min(MOST_OPTIONS, MOST_WRITTEN // max(1, len(names_of(part))))
-        for most, states in ((few, SMALL_GRAPH), (10 * few, 10 * SMALL_GRAPH)):
-            options = self.without_clauses(part, most)
+        alternatives = Alternatives(part, self.oracle)
+        options = alternatives.all(few)
+        if options is not None:
+            return self.union(options, part)
+        budget = self.oracle.budget
+        with budget.part("the graph of one object"):
+            graph = self.unordered(part)
+            node = graph.node(SMALL_GRAPH)
+        if node is not None:
+            return node
+        if not alternatives.is_hopeless(10 * few):
+            options = alternatives.all(10 * few)
             if options is not None:
-                nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
-                return self.b.alt(*(node for node in nodes if node != self.f.never)) if nodes else self.f.never
-            graph = self.unordered(part, states)
-            if graph is not None:
-                return graph
+                return self.union(options, part)
+        with budget.part("the large graph of one object", QUARTER):
+            node = graph.node(10 * SMALL_GRAPH)
+        if node is not None:
+            return node
         message = f"one object needs more than {10 * few} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
         raise LimitError(message, limit="states", value=10 * SMALL_GRAPH)
 
-    def unordered(self, part: Object, states: int) -> NodeId | None:
-        """An object with its keys in any order, as one graph; None where that has too many states."""
+    def union(self, options: Sequence[Alternative], part: Object) -> NodeId:
+        """A part as the union of its alternatives."""
+        nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
+        return self.b.alt(*(node for node in nodes if node != self.f.never)) if nodes else self.f.never
+
+    def unordered(self, part: Object) -> Unordered:
+        """The graph of an object with its keys in any order."""
         b, f = self.b, self.f
         self.distinct = True  # in the scope that `node` opens
         declared, undeclared = self.members(part)
@@ -205,10 +217,8 @@ class ObjectWriter:
         for m in undeclared:
             endless = part.high < 0 and partition.is_endless(m.inside)
             keys.append(Key(None, m.key, m.value, partial(self.speaks_of_class, m.inside), partial(self.lasts, m, endless)))
-        split = Cases(self.oracle).split
-        budget = self.oracle.budget
-        with budget.part("the graph of one object"):
-            return Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=budget).node(part.low, part.high, states)
+        split, counts = Cases(self.oracle).split, (part.low, part.high)
+        return Unordered(b, f, keys, clauses, counts, pair=self.pair, split=split, budget=self.oracle.budget)
 
     def speaks_of(self, name: str, atom: Atom) -> bool:
         """Whether an atom speaks of a declared key."""
@@ -224,98 +234,6 @@ class ObjectWriter:
         return (
             endless and self.speaks_of_class(key_class.inside, atom) and not self.oracle.is_empty(reduced(key_class.value | {atom.literal}))
         )
-
-    def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
-        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
-        stack: list[tuple[Object, Witnesses]] = [(part, ())]
-        names = names_of(part)
-        classes = sorted(key_space(part, names, self.oracle).classes, key=sorted)
-        found: list[tuple[Object, Witnesses]] = []
-        steps = 0
-        while stack:
-            current, witnesses = stack.pop()
-            steps += 1
-            if len(found) + len(stack) > most or steps > 10 * most:
-                return None
-            old = len(current.atoms)  # so many atoms the options have before their own
-            if current.clauses:
-                options = [(option, witnesses) for option in self.decided(current)]
-            elif (choice := next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)) is not None:
-                atom = current.atoms[choice]
-                base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
-                old -= 1
-                if self.is_met(atom, base, witnesses):
-                    stack.append((base, witnesses))
-                    continue
-                options = [
-                    (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
-                    for name in names
-                    if member(self.oracle, atom.keys, name)
-                ]
-                met = frozenset((atom.literal,))
-                options += [(base, (*witnesses, (inside, met))) for inside in classes if in_class(atom.keys, inside)]
-                # One key may be what several atoms ask for.
-                options += [
-                    (base, (*witnesses[:place], (inside, literals | met), *witnesses[place + 1 :]))
-                    for place, (inside, literals) in enumerate(witnesses)
-                    if in_class(atom.keys, inside)
-                ]
-            else:
-                found.append((current, witnesses))
-                continue
-            self.oracle.budget.spend(8 * len(options))
-            for option, wanted in reversed(options):
-                pruned = prune(option, self.oracle, option.atoms[old:])
-                if pruned is not None:
-                    stack.append((pruned, wanted))
-                    if len(found) + len(stack) > most + 1:
-                        return None
-        return found
-
-    def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
-        """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
-        known = Known(part, self.oracle)
-        return any(
-            in_class(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
-        ) or any(
-            member(self.oracle, atom.keys, name) and (atom.literal == TRUE or surely(known.value(name), atom.literal, self.oracle))
-            for name in known.required
-        )
-
-    def decided(self, part: Object) -> list[Object]:
-        """A part with clauses as a union of some that each have fewer.
-
-        An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
-        holds and settles them, or is in none. So `if`/`then` pairs on the values of one member are an alternative for each value.
-        Its negation is added only where it is cheap: an atom that does not hold never helps.
-        """
-        found = Counter(atom for clause in part.clauses for atom in clause)
-        asked = Counter(key for clause in part.clauses for key in {(atom.every, atom.name) for atom in clause})
-
-        def telling_apart(every: bool) -> Counter[Atom]:
-            """How many clauses speak of the key of an atom, for keys of which several do."""
-            named = [atom for atom in found if atom.every is every and atom.name is not None and asked[every, atom.name] > 1]
-            return Counter({atom: asked[every, atom.name] for atom in named if self.is_cheap(atom)})
-
-        atom, times = max((found | telling_apart(False)).items(), key=_TIMES)
-        if times == 1:
-            atom, times = max(telling_apart(True).items(), key=_TIMES, default=(atom, 1))
-        if times == 1:
-            shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
-            base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
-            return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
-        holds = part._replace(atoms=(*part.atoms, atom), clauses=tuple(clause for clause in part.clauses if atom not in clause))
-        rest = tuple([tuple([other for other in clause if other != atom]) for clause in part.clauses])
-        negated = (atom.negated(),) if self.is_cheap(atom) else ()
-        fails = part._replace(
-            atoms=(*part.atoms, *negated, *(clause[0] for clause in rest if len(clause) == 1)),
-            clauses=tuple(clause for clause in rest if len(clause) > 1),
-        )
-        return [holds, fails] if all(rest) else [holds]
-
-    def is_cheap(self, atom: Atom) -> bool:
-        """Whether an atom can be negated without a large complement."""
-        return abs(atom.literal) == TRUE or self.oracle.is_small(atom.literal)
 
     def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""

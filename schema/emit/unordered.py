@@ -1,6 +1,6 @@
 """Objects with clauses whose keys come in any order, as one graph over the open demands of the clauses.
 
-An object as a union of objects without clauses (`objects.Writer.without_clauses`) is quick to run where these are few.
+An object as a union of objects without clauses (`alternatives`) is quick to run where these are few.
 They multiply where each of many clauses may be met by many keys; this graph has a state for each set of clauses that are left instead.
 
     state      how many members there were, where that counts, and of each clause that is left the atoms that may still settle it
@@ -41,8 +41,12 @@ class Key(NamedTuple):
     lasts: Callable[[Atom], bool]
 
 
+State = tuple[bool, int, Left]
+"""Whether a member is behind, how many there were, and what is left."""
+
+
 class Unordered:
-    """The graph of one object."""
+    """The graph of one object of `low` to `high` members, -1 for no bound (`counts`), and how far it has grown."""
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Unordered:
         f: Fragments,
         keys: Sequence[Key],
         clauses: Sequence[Clause],
+        counts: tuple[int, int],
         *,
         pair: Callable[[NodeId, Conjunction], NodeId],
         split: Split,
@@ -81,43 +86,51 @@ class Unordered:
         self.own = [sum(map(places.__getitem__, named.get(key.name, ()))) if key.name is not None else 0 for key in keys]
         self.lasting = sum(places[atom] for atom in general if not atom.every and any(key.lasts(atom) for key in keys))
         self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
-
-    def node(self, low: int, high: int, states: int) -> NodeId | None:
-        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than `states` states."""
-        b, f = self.b, self.f
-        if high < 0 and 1 << self.alone() > states:
-            return None
-        cap = high if high >= 0 else low
+        self.low, self.high = counts
         start = (False, 0, self.first)
-        numbers = {start: 2}
-        todo = [start]
-        edges: list[int] = [0, 2, -1] if high else []
-        if low <= 0 and self.may_end(self.first):
-            edges += (0, 1, -1)
-        for state in todo:
-            behind, count, left = state
-            source = numbers[state]
-            targets: dict[tuple[bool, int, Left], list[NodeId]] = {}
-            if not behind:
-                members = self.members(left)
-                self.budget.spend(len(members))
-                for node, after in members:
-                    targets.setdefault((True, min(count + 1, cap), after), []).append(node)
-            else:
-                if count >= low and self.may_end(left):
-                    edges += (source, 1, f.blank)
-                if not 0 <= high <= count:
-                    targets[False, count, left] = [f.comma]
-            for target, nodes in targets.items():
-                number = numbers.get(target)
-                if number is None:
-                    number = numbers[target] = len(numbers) + 2
-                    todo.append(target)
-                    if number > states:
-                        return None
-                edges += (source, number, b.alt(*nodes))
-            self.budget.spend(4)
-        return b.seq(f.open_object, f.blank, b.graph(len(numbers) + 2, tuple(edges)), f.close_object)
+        self.numbers: dict[State, int] = {start: 2}
+        self.todo: list[State] = [start]
+        self.read = 0
+        self.edges: list[int] = [0, 2, -1] if self.high else []
+        if self.low <= 0 and self.may_end(self.first):
+            self.edges += (0, 1, -1)
+
+    def node(self, states: int) -> NodeId | None:
+        """The objects; None where the graph has more than `states` states. Asked again with more of them, it grows where it stopped."""
+        if self.high < 0 and 1 << self.alone() > states:
+            return None
+        while self.read < len(self.todo):
+            self._leave(self.todo[self.read])
+            self.read += 1
+            if len(self.numbers) + 1 > states:
+                return None
+        b, f = self.b, self.f
+        return b.seq(f.open_object, f.blank, b.graph(len(self.numbers) + 2, tuple(self.edges)), f.close_object)
+
+    def _leave(self, state: State) -> None:
+        """Write the edges from a state."""
+        b, f, low, high = self.b, self.f, self.low, self.high
+        behind, count, left = state
+        source = self.numbers[state]
+        targets: dict[State, list[NodeId]] = {}
+        if not behind:
+            cap = high if high >= 0 else low
+            members = self.members(left)
+            self.budget.spend(len(members))
+            for node, after in members:
+                targets.setdefault((True, min(count + 1, cap), after), []).append(node)
+        else:
+            if count >= low and self.may_end(left):
+                self.edges += (source, 1, f.blank)
+            if not 0 <= high <= count:
+                targets[False, count, left] = [f.comma]
+        for target, nodes in targets.items():
+            number = self.numbers.get(target)
+            if number is None:
+                number = self.numbers[target] = len(self.numbers) + 2
+                self.todo.append(target)
+            self.edges += (source, number, b.alt(*nodes))
+        self.budget.spend(4)
 
     def alone(self) -> int:
         """How many clauses share no key with any other, and change by whether one of theirs comes: each set of them is a state."""

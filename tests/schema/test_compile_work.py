@@ -324,14 +324,14 @@ def test_sets_of_clauses_in_any_order(monkeypatch: pytest.MonkeyPatch, size: int
     """A graph with as many states as it needs is not given up for the sets of clauses that surely come."""
     node = unordered.Unordered.node
 
-    def twice(self: Any, low: int, high: int, states: int) -> Any:
+    def twice(self: Any, states: int) -> Any:
         sizes: list[int] = []
         with monkeypatch.context() as patch:
             patch.setattr(unordered.Unordered, "alone", lambda _: 0)
             patch.setattr(type(self.b), "graph", lambda _, size, edges: sizes.append(size))
             patch.setattr(type(self.b), "seq", lambda *_: 0)
-            node(self, low, high, states)
-        assert node(self, low, high, sizes[0]) is not None
+            node(self, states)
+        assert node(self, sizes[0]) is not None
         raise LimitError("the graph is seen", limit="states", value=0)
 
     monkeypatch.setattr(unordered.Unordered, "node", twice)
