@@ -69,7 +69,8 @@ class Alternatives:
         chance = random.Random(0)
         stake, steps = 1.0, 0
         while 1 / ODDS < stake < ODDS and steps < most // WALKED:
-            node, leaves = (self.part, ()), 1
+            node: Alternative = self.part, ()
+            leaves = 1
             while (branches := self._branches(node)) is not None:
                 alive = list(branches)
                 leaves *= len(alive)
