@@ -307,7 +307,9 @@ class Known:
                 if literal not in literals and member(self.oracle, keys, name):
                     literals.add(literal)
             found = self.values[name] = reduced(frozenset(literals))
-        return reduced(found.union(more)) if more else found
+        if not more or (len(more) == 1 and (more[0] == TRUE or more[0] in found)):
+            return found
+        return reduced(found.union(more))
 
     def undeclared(self, key_class: KeyClass, *more: Literal) -> Conjunction:
         """The constraints on the value of an undeclared key of a class if the key is present."""
