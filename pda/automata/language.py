@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from .dfa import Dfa
+from .dfa import ANYTHING, Dfa
 
 _MOST_WORK = 20_000
 
@@ -21,7 +21,12 @@ def is_empty(automaton: Dfa) -> bool:
 
 def accepts(automaton: Dfa, text: str) -> bool:
     """Whether the text is accepted."""
-    state = 0
+    state = after(automaton, text)
+    return state is not None and automaton.accepting[state]
+
+
+def after(automaton: Dfa, text: str, state: int = 0) -> int | None:
+    """The state that a text leads to, None where nothing that begins so is accepted."""
     for character in text:
         point = ord(character)
         for lo, hi, target in automaton.transitions[state]:
@@ -29,8 +34,8 @@ def accepts(automaton: Dfa, text: str) -> bool:
                 state = target
                 break
         else:
-            return False
-    return automaton.accepting[state]
+            return None
+    return state
 
 
 def in_order(rows: Sequence[Sequence[tuple[int, int, int]]]) -> tuple[list[int], list[int]]:
@@ -193,6 +198,78 @@ def shortest(automaton: Dfa) -> str | None:
         point, state = next((lo, target) for lo, _, target in automaton.transitions[state] if left[target] == left[state] - 1)
         text.append(chr(point))
     return "".join(text)
+
+
+def least_states(automata: Sequence[Dfa], enough: int) -> int:
+    """At most the number of states of the minimal automaton of an intersection; more than 1 only where many texts may stand anywhere.
+
+    The automata are minimal. Take n of them that each come to an end, a state in which they accept every text, by a text of their own that
+    leads each of all others from its start to its start. Any set of these texts leads to a state of the intersection, and no two sets to
+    the same: behind the texts that the one set lacks all is accepted, and of the other set one of them is still lacking. That makes 2^n
+    states, if automata that are not among the n accept the empty text.
+
+    If all are among the n, accept at their ends only, and a character leads each to its start from everywhere else, there are more: with
+    each set one of the other automata may be on its way, at a state that it comes to while all others stay at their starts. A text tells
+    two such states of one automaton apart by its end, which it leads to from one of them only; the character and the texts that the
+    others lack follow. This is looked at where 2^n is not `enough`.
+
+    >>> from stackmask.pda.regex import regex_dfa
+    >>> patterns = [regex_dfa(pattern, search=True) for pattern in ("ab", "cd", "[0-9]x")]
+    >>> least_states(patterns, 1), least_states(patterns, 10)
+    (8, 20)
+    """
+    gap = _neutral(automata)
+    ends: dict[int, int] = {}
+    for place, automaton in enumerate(automata):
+        own = shortest(automaton)
+        end = None if own is None else _end(automaton, own)
+        if own is not None and end and all(after(other, own + gap) == 0 for other in _others(automata, place)):
+            ends[place] = end
+        elif not automaton.accepting[0]:
+            return 1
+    found = 1 << len(ends)
+    if found >= enough or len(ends) < len(automata) or not gap:
+        return found
+    on_their_way = 0
+    for place, end in ends.items():
+        automaton = automata[place]
+        states = range(len(automaton.accepting))
+        if sum(automaton.accepting) > 1 or any(after(automaton, gap, state) != 0 for state in states if state != end):
+            return found
+        on_their_way += _alone(automaton, end, _others(automata, place))
+    return found + found // 2 * on_their_way
+
+
+def _others(automata: Sequence[Dfa], place: int) -> list[Dfa]:
+    """All automata but one."""
+    return [*automata[:place], *automata[place + 1 :]]
+
+
+def _end(automaton: Dfa, text: str) -> int | None:
+    """The state that a text leads to if all texts are accepted from there."""
+    state = after(automaton, text)
+    if state is None or not automaton.accepting[state]:
+        return None
+    everything = [(lo, hi, state) for lo, hi, _ in ANYTHING.transitions[0]]
+    return state if list(automaton.transitions[state]) == everything else None
+
+
+def _neutral(automata: Sequence[Dfa]) -> str:
+    """A character that no automaton leaves its start by, or the empty text."""
+    candidates = (chr(lo) for lo, _, target in automata[0].transitions[0] if not target)
+    return next((text for text in candidates if all(after(automaton, text) == 0 for automaton in automata)), "")
+
+
+def _alone(automaton: Dfa, end: int, others: Sequence[Dfa]) -> int:
+    """How many states but its start and its end an automaton surely gets to while others stay at their starts."""
+    seen = {0, end}
+    todo = [0]
+    for state in todo:
+        for lo, _, target in automaton.transitions[state]:
+            if target not in seen and all(after(other, chr(lo)) == 0 for other in others):
+                seen.add(target)
+                todo.append(target)
+    return len(todo) - 1
 
 
 def enumerate_texts(automaton: Dfa, maximum_length: int | None = None) -> Iterator[str]:

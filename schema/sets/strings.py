@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import getitem
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...pda.automata import dfa as automata
 from ...pda.automata import language
@@ -30,6 +30,14 @@ MOST_PAIRS: Final = 8
 """Unions of more pairs of parts are put together before they meet."""
 
 
+class _LongWord(NamedTuple):
+    """A string that passes some tests, the state that it leads each of them to, and a length that no shortest string is below."""
+
+    least: int
+    word: str
+    states: dict[tuple[str, object, bool], int]
+
+
 class Strings:
     """The sets of strings of one compilation, and results about them."""
 
@@ -41,6 +49,8 @@ class Strings:
         self.shortest_lengths: dict[Tests, int] = {}
         self.common_words: dict[str, Tests] = {}
         """Shortest strings that pass all of some tests, the latest last, and these tests."""
+        self.long_words: dict[Tests, _LongWord] = {}
+        """By tests for which the search for a shortest string was given up some string that passes them all, the latest last."""
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
         self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
         """The intersections of two automata, with the two, which so keep their identities."""
@@ -116,7 +126,10 @@ class Strings:
         """The automaton of the strings that pass every test."""
         found = self.combined.get(tests)
         if found is None:
-            found = self.combined[tests] = self.meet(sorted(map(self.test, in_order(tests)), key=_size))
+            level = sorted(map(self.test, in_order(tests)), key=_size)
+            if len(level) >= _MANY_TESTS:
+                self.budget.check_states(language.least_states(level, self.budget.states))
+            found = self.combined[tests] = self.meet(level)
         return found
 
     def meet(self, level: Sequence[Dfa]) -> Dfa:
@@ -245,13 +258,40 @@ class Strings:
             if passed <= tests and all(language.accepts(self.test(test), word) for test in tests - passed):
                 self.common_words[word] = tests
                 return len(word)
+        for passed, before in reversed(self.long_words.items()):
+            if passed < tests and self._lengthened(tests, before):
+                return before.least
         length, common = _shortest_common([self.test(test) for test in tests], self.budget)
         if common is not None:
             self.common_words.pop(common, None)
             self.common_words[common] = tests
             if len(self.common_words) > _MOST_COMMON:
                 del self.common_words[next(iter(self.common_words))]
+        elif length > 0:
+            self._lengthened(tests, _LongWord(length, "", {}))
         return length
+
+    def _lengthened(self, tests: Tests, before: _LongWord) -> bool:
+        """Whether a string passes more tests with shortest strings of the new ones behind it; then it is kept.
+
+        PERF: for dozens of patterns that may match anywhere each search for a shortest string is given up, after 10 to 50 ms.
+        """
+        added = "".join([language.shortest(self.test(test)) or "" for test in in_order(tests.difference(before.states))])
+        word = before.word + added
+        self.budget.spend(len(word) + len(added) * len(tests) // 2)
+        if len(word) > _MOST_OF_A_WORD:
+            return False
+        states: dict[tuple[str, object, bool], int] = {}
+        for test in tests:
+            automaton, known = self.test(test), before.states.get(test)
+            state = language.after(automaton, word) if known is None else language.after(automaton, added, known)
+            if state is None or not automaton.accepting[state]:
+                return False
+            states[test] = state
+        self.long_words[tests] = _LongWord(before.least, word, states)
+        if len(self.long_words) > _MOST_COMMON:
+            del self.long_words[next(iter(self.long_words))]
+        return True
 
     def longest(self, tests: Tests, enough: int) -> int:
         """The length of the longest string that passes all tests, or at least a length that is `enough`."""
@@ -428,7 +468,10 @@ MOST_TUPLES: Final = 2_000
 """The bound of a search for the shortest common text. A set that it does not find empty is found empty when it is written."""
 
 
+_MANY_TESTS: Final = 8
+"""So many automata may have an intersection that surely has too many states."""
 _MOST_COMMON: Final = 16
+_MOST_OF_A_WORD: Final = 2_000
 
 
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[int, str | None]:

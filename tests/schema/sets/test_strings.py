@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from stackmask.pda.automata import language
 from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError
+from stackmask.schema.sets import strings as strings_module
 from stackmask.schema.sets.strings import Strings
 from stackmask.schema.sets.types import Text
 
@@ -26,3 +32,55 @@ def test_values(limit: int) -> None:
             expected = {text for text in TEXTS if low <= len(text) <= high}
             found = strings.values(Text(low, high, test), limit)
             assert (found if found is None else set(found)) == (expected if len(expected) <= limit else None)
+
+
+SEARCHED = ["ab", "ba", "c", "^a", "b$", "[ab]c", "cc", "a.a", "^.{2,5}$", "^[^c]*$", "bca"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(SEARCHED), st.booleans()), min_size=1, max_size=5, unique=True), st.sampled_from([0, 3, 2_000]))
+def test_shortest_of_tests_that_come_one_by_one(tests: list[tuple[str, bool]], most: int) -> None:
+    """The length is never above that of a shortest text, and tests that some text passes are never said to be empty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strings_module, "MOST_TUPLES", most)
+        strings = Strings(Budget())
+        so_far: frozenset[tuple[str, object, bool]] = frozenset()
+        for pattern, holds in tests:
+            so_far |= {("pattern", pattern, holds)}
+            expected = language.shortest(strings.all_of(so_far))
+            found = strings.shortest(so_far)
+            assert found <= len(expected) if expected is not None else found == -1 or most < 2_000
+            if expected is not None:
+                assert found >= 0
+
+
+def test_a_search_that_was_given_up_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patterns that may match anywhere are searched for together until it takes too long; then their texts one after the other suffice."""
+    searches: list[int] = []
+    search = strings_module._shortest_common
+
+    def counted(automata: Any, budget: Budget) -> Any:
+        searches.append(len(automata))
+        return search(automata, budget)
+
+    monkeypatch.setattr(strings_module, "_shortest_common", counted)
+    strings = Strings(Budget())
+    tests = [("pattern", f"{letter}{letter}[0-9]", True) for letter in "abcdefghijklmnop"]
+    lengths = [strings.shortest(frozenset(tests[: count + 1])) for count in range(len(tests))]
+    assert lengths[4] == 15
+    assert all(0 < length <= 3 * (count + 1) for count, length in enumerate(lengths))
+    assert len(searches) < 10
+    # what contradicts is still found empty, or left to who writes it; what only the text does not pass is searched for again
+    assert strings.shortest(frozenset([*tests, ("pattern", "^[a-p]*$", True)])) == -1
+    assert 0 < strings.shortest(frozenset([*tests, ("pattern", "^z", True)])) <= 49
+    assert len(searches) >= 2
+
+
+def test_what_surely_has_too_many_states_is_refused_at_once() -> None:
+    """Before any product is made."""
+    budget = Budget()
+    strings = Strings(budget)
+    tests = frozenset(("pattern", f"{letter}q[0-9]", True) for letter in "abcdefghijklmnop")
+    with pytest.raises(LimitError, match="more than 125000 deterministic states"):
+        strings.all_of(tests)
+    assert budget.work < 20_000
+    assert not strings.pairs
