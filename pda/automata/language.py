@@ -228,7 +228,7 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
         elif not automaton.accepting[0]:
             return 1
     found = 1 << len(ends)
-    if found >= enough or len(ends) < len(automata) or not gap:
+    if found >= enough or len(ends) < len(automata):
         return found
     on_their_way = 0
     for place, end in ends.items():
@@ -256,7 +256,8 @@ def _end(automaton: Dfa, text: str) -> int | None:
 
 def _neutral(automata: Sequence[Dfa]) -> str:
     """A character that no automaton leaves its start by, or the empty text."""
-    candidates = (chr(lo) for lo, _, target in automata[0].transitions[0] if not target)
+    # the rarest first: they belong to the fewest of the texts that are searched for
+    candidates = (chr(lo) for lo, _, target in reversed(automata[0].transitions[0]) if not target)
     return next((text for text in candidates if all(after(automaton, text) == 0 for automaton in automata)), "")
 
 

@@ -52,6 +52,10 @@ def test_at_most_the_states_that_there_are(patterns, enough):
         (["ab", "ab"], 1),
         (["ab", "cd$"], 1),
         (["ab", "x*"], 2),
+        (["ab", "ac"], 4),  # neither is on its way alone
+        (["a.*b", "cd"], 4),  # no character leads the first one back
+        (["a|bc$", "de"], 4),  # accepts elsewhere than at its end
+        (["ab", "\ue000c"], 4),  # the first character tried leads the second away from its start
     ],
 )
 def test_what_is_told(patterns, least):

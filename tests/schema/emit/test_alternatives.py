@@ -155,12 +155,39 @@ def test_a_graph_that_goes_on_is_the_same(monkeypatch, count):
         for some in itertools.count(1):
             found = node(self, min(some, states))
             if found is not None or some >= states:
+                assert some == len(self.numbers) + 1  # with the end
                 return found
 
     monkeypatch.setattr(unordered.Unordered, "alone", lambda _: 0)
     monkeypatch.setattr(unordered.Unordered, "node", in_steps)
     stepped, _ = json_schema_grammar(dependent(count), property_order="any")
     assert (stepped.nodes, stepped.rules) == (whole.nodes, whole.rules)
+
+
+def parts(monkeypatch: pytest.MonkeyPatch, schema: Any) -> list[list[set[str]]]:
+    """The keys that each alternative of an object requires, call by call."""
+    found: list[list[set[str]]] = []
+    search = Alternatives.all
+
+    def all_(self: Any, most: int) -> Any:
+        options = search(self, most)
+        found.append([{atom.name or "" for atom in option.atoms if not atom.every} for option, _ in options])
+        return options
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Alternatives, "all", all_)
+        json_schema_grammar(schema, property_order="any")
+    return found
+
+
+def test_the_alternatives_of_an_object(monkeypatch):
+    """In the order of the branches, without those that cannot be."""
+    one_of_two = [{"anyOf": [{"required": [a]}, {"required": [b]}]} for a, b in (("a", "b"), ("c", "d"))]
+    (found,) = parts(monkeypatch, {"type": "object", "allOf": one_of_two})
+    assert found == [{"a", "c"}, {"a", "d"}, {"b", "c"}, {"b", "d"}]
+    bounds = [{"anyOf": [{"properties": {"k": {"const": n}}, "required": ["k"]}, {"required": [key]}]} for n, key in enumerate("xy")]
+    (found,) = parts(monkeypatch, {"type": "object", "allOf": bounds})
+    assert found == [{"x", "y"}, {"k", "x"}, {"k", "y"}]  # k is not 0 and 1 at once
 
 
 @pytest.mark.parametrize("count", [20, 27])

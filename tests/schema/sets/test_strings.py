@@ -69,10 +69,17 @@ def test_a_search_that_was_given_up_is_spared(monkeypatch: pytest.MonkeyPatch) -
     assert lengths[4] == 15
     assert all(0 < length <= 3 * (count + 1) for count, length in enumerate(lengths))
     assert len(searches) < 10
+    begun = len(searches)
+    assert strings.shortest(frozenset([*tests, ("pattern", "z$", True)])) > 0
+    assert len(searches) == begun
+    # the text of one more is not behind all others any longer
+    assert strings.shortest(frozenset([*tests, ("pattern", "z$", True), ("pattern", "y$", True)])) > 0
+    assert len(searches) == begun + 1
+    # others have nothing to do with it
+    assert strings.shortest(frozenset([("pattern", "q{3}", True), ("pattern", "r{3}", True)])) == 6
     # what contradicts is still found empty, or left to who writes it; what only the text does not pass is searched for again
     assert strings.shortest(frozenset([*tests, ("pattern", "^[a-p]*$", True)])) == -1
     assert 0 < strings.shortest(frozenset([*tests, ("pattern", "^z", True)])) <= 49
-    assert len(searches) >= 2
 
 
 def test_what_surely_has_too_many_states_is_refused_at_once() -> None:
