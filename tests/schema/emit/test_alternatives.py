@@ -90,6 +90,21 @@ def test_complete_trees(depth, hopeless):
     assert drawn.seen <= 1.1 * 5_000 // alternatives.WALKED + 2 * depth  # leaves are not counted
 
 
+def test_a_long_way_to_a_leaf():
+    """Nodes are counted, too: a tree of one leaf is given up where the way to it is too long."""
+    for length, found in ((4_999, [(None, ())]), (5_001, None)):
+        tree: Tree | None = None
+        for _ in range(length):
+            tree = (tree,)
+        assert Drawn(tree).all(500) == found
+
+
+def test_dead_ends():
+    """Walks that end without a leaf lose half of the stake, not all of it."""
+    assert Drawn(((), complete(15))).is_hopeless(5_000)
+    assert not Drawn(((), complete(8))).is_hopeless(5_000)
+
+
 @given(TREES, st.integers(1, 200))
 def test_no_tree_that_fits_is_hopeless(tree, most):
     """Whatever its shape."""
@@ -188,6 +203,13 @@ def test_the_alternatives_of_an_object(monkeypatch):
     bounds = [{"anyOf": [{"properties": {"k": {"const": n}}, "required": ["k"]}, {"required": [key]}]} for n, key in enumerate("xy")]
     (found,) = parts(monkeypatch, {"type": "object", "allOf": bounds})
     assert found == [{"x", "y"}, {"k", "x"}, {"k", "y"}]  # k is not 0 and 1 at once
+    zero = {"properties": {"k": {"const": 0}}, "required": ["k"]}
+    if_zero = [{"anyOf": [{"not": zero}, {"properties": {"c": {"const": n}}, "required": ["c"]}]} for n in range(2)]
+    (found,) = parts(monkeypatch, {"type": "object", "allOf": [{"anyOf": [zero, {"required": ["x"]}]}, *if_zero]})
+    assert found and all("x" in option for option in found)  # were k 0, c would be 0 and 1
+    another = {"not": {"patternProperties": {"^a": {"const": 2}}}}
+    (found,) = parts(monkeypatch, {"type": "object", "properties": {"a1": {"const": 2}, "a2": {"const": 3}}, "allOf": [another]})
+    assert found == [{"a2"}, set()]  # a1 is not the key whose value is another than 2; a key that is not declared may be
 
 
 @pytest.mark.parametrize("count", [20, 27])
