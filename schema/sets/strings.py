@@ -276,11 +276,12 @@ class Strings:
 
         PERF: for dozens of patterns that may match anywhere each search for a shortest string is given up, after 10 to 50 ms.
         """
-        added = "".join([language.shortest(self.test(test)) or "" for test in in_order(tests.difference(before.states))])
+        new = in_order(tests.difference(before.states))
+        added = "".join([language.shortest(self.test(test)) or "" for test in new])
         word = before.word + added
-        self.budget.spend(len(word) + len(added) * len(tests) // 2)
         if len(word) > _MOST_OF_A_WORD:
             return False
+        self.budget.spend((len(word) * len(new) + len(added) * len(tests)) // 2)
         states: dict[tuple[str, object, bool], int] = {}
         for test in tests:
             automaton, known = self.test(test), before.states.get(test)

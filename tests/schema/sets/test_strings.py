@@ -82,6 +82,21 @@ def test_a_search_that_was_given_up_is_spared(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < strings.shortest(frozenset([*tests, ("pattern", "^z", True)])) <= 49
 
 
+def test_long_texts_are_not_put_together() -> None:
+    """Nor do they count as work."""
+    budget = Budget()
+    strings = Strings(budget)
+    tests = [("pattern", f"{letter}{letter}[0-9]", True) for letter in "abcdefghijklmnop"]
+    assert strings.shortest(frozenset(tests)) > 0
+    before = budget.work
+    long = ("pattern", "q{4000}", True)
+    strings.test(long)
+    made = budget.work - before
+    assert strings.shortest(frozenset([*tests, long])) > 0
+    assert budget.work - before < 2 * made + 200_000
+    assert list(strings.long_words) == [frozenset(tests)]
+
+
 def test_what_surely_has_too_many_states_is_refused_at_once() -> None:
     """Before any product is made."""
     budget = Budget()
