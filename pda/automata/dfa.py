@@ -203,7 +203,7 @@ def complement(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
     budget = budget or Budget()
     budget.check_states(sink + 1)
     budget.spend(3 * sink)
-    universal = next((state for state, row in enumerate(automaton.transitions) if automaton.accepting[state] and _is_loop(row, state)), -1)
+    universal = universal_state(automaton)
     if not universal:
         return NOTHING
     numbers = {0: 0} if automaton != NOTHING else {sink: 0}
@@ -227,6 +227,11 @@ def complement(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
 
 
 _SCALARS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def universal_state(automaton: Dfa) -> int:
+    """The state from which every text is accepted, of which a canonical automaton has at most one; -1 where there is none."""
+    return next((state for state, row in enumerate(automaton.transitions) if automaton.accepting[state] and _is_loop(row, state)), -1)
 
 
 def _is_loop(row: tuple[tuple[int, int, int], ...], state: int) -> bool:

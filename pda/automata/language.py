@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from .dfa import ANYTHING, Dfa
+from .dfa import Dfa, universal_state
 
 _MOST_WORK = 20_000
 
@@ -221,9 +221,9 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
     gap = _neutral(automata)
     ends: dict[int, int] = {}
     for place, automaton in enumerate(automata):
-        own = shortest(automaton)
-        end = None if own is None else _end(automaton, own)
-        if own is not None and end and all(after(other, own + gap) == 0 for other in _others(automata, place)):
+        own, end = shortest(automaton), universal_state(automaton)
+        # the text of an automaton that has other ends, too, may lead to one of these
+        if own and after(automaton, own) == end and all(after(other, own + gap) == 0 for other in _others(automata, place)):
             ends[place] = end
         elif not automaton.accepting[0]:
             return 1
@@ -243,15 +243,6 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
 def _others(automata: Sequence[Dfa], place: int) -> list[Dfa]:
     """All automata but one."""
     return [*automata[:place], *automata[place + 1 :]]
-
-
-def _end(automaton: Dfa, text: str) -> int | None:
-    """The state that a text leads to if all texts are accepted from there."""
-    state = after(automaton, text)
-    if state is None or not automaton.accepting[state]:
-        return None
-    everything = [(lo, hi, state) for lo, hi, _ in ANYTHING.transitions[0]]
-    return state if list(automaton.transitions[state]) == everything else None
 
 
 def _neutral(automata: Sequence[Dfa]) -> str:

@@ -295,8 +295,8 @@ class Known:
             else:
                 literals_of[name] = [literal]
 
-    def value(self, name: str, *more: Literal) -> Conjunction:
-        """The constraints on the value of a key if the key is present.
+    def value(self, name: str, more: Literal = TRUE) -> Conjunction:
+        """The constraints on the value of a key if the key is present, with one more.
 
         PERF: n clauses about one key ask for its n constraints.
         """
@@ -307,9 +307,7 @@ class Known:
                 if literal not in literals and member(self.oracle, keys, name):
                     literals.add(literal)
             found = self.values[name] = reduced(frozenset(literals))
-        if not more or (len(more) == 1 and (more[0] == TRUE or more[0] in found)):
-            return found
-        return reduced(found.union(more))
+        return found if more == TRUE or more in found else reduced(found | {more})
 
     def undeclared(self, key_class: KeyClass, *more: Literal) -> Conjunction:
         """The constraints on the value of an undeclared key of a class if the key is present."""
