@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import getitem
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ...pda.automata import dfa as automata
 from ...pda.automata import language
@@ -23,6 +23,8 @@ from ..formats.rfc import approximations
 from .types import Text, high_bound
 
 FREE: Final = Text()
+K = TypeVar("K")
+V = TypeVar("V")
 Texts = tuple[Text, ...]
 Tests = frozenset[tuple[str, object, bool]]
 _EXCLUDED: Final = ("words", False)
@@ -128,6 +130,7 @@ class Strings:
         if found is None:
             level = sorted(map(self.test, in_order(tests)), key=_size)
             if len(level) >= _MANY_TESTS:
+                self.budget.spend(len(level) * sum(map(_size, level)) // 8)  # the texts of each are read by all
                 self.budget.check_states(language.least_states(level, self.budget.states))
             found = self.combined[tests] = self.meet(level)
         return found
@@ -258,15 +261,12 @@ class Strings:
             if passed <= tests and all(language.accepts(self.test(test), word) for test in tests - passed):
                 self.common_words[word] = tests
                 return len(word)
-        for passed, before in reversed(self.long_words.items()):
-            if passed < tests and self._lengthened(tests, before):
-                return before.least
+        before = next((known for passed, known in reversed(self.long_words.items()) if passed < tests), None)
+        if before is not None and self._lengthened(tests, before):
+            return before.least
         length, common = _shortest_common([self.test(test) for test in tests], self.budget)
         if common is not None:
-            self.common_words.pop(common, None)
-            self.common_words[common] = tests
-            if len(self.common_words) > _MOST_COMMON:
-                del self.common_words[next(iter(self.common_words))]
+            _keep_latest(self.common_words, common, tests)
         elif length > 0:
             self._lengthened(tests, _LongWord(length, "", {}))
         return length
@@ -289,9 +289,7 @@ class Strings:
             if state is None or not automaton.accepting[state]:
                 return False
             states[test] = state
-        self.long_words[tests] = _LongWord(before.least, word, states)
-        if len(self.long_words) > _MOST_COMMON:
-            del self.long_words[next(iter(self.long_words))]
+        _keep_latest(self.long_words, tests, _LongWord(before.least, word, states))
         return True
 
     def longest(self, tests: Tests, enough: int) -> int:
@@ -413,6 +411,14 @@ def in_order(tests: Tests) -> Sequence[tuple[str, object, bool]]:
     if len(tests) < 2:
         return list(tests)
     return sorted(tests, key=lambda test: (test[0], test[2], sorted(test[1]) if isinstance(test[1], frozenset) else [str(test[1])]))
+
+
+def _keep_latest(table: dict[K, V], key: K, value: V) -> None:
+    """Keep a value as the latest, and no more than the latest few."""
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > _MOST_COMMON:
+        del table[next(iter(table))]
 
 
 def _size(automaton: Dfa) -> int:
