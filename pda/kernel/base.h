@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "blocks.h"
 #include "host.h"
 #include "portable.h"
 
@@ -81,60 +82,18 @@ STACKMASK_NOINLINE inline u64 hash_words(const u32* words, std::size_t count) {
   return mix(hash);
 }
 
-// An open-addressing map from 64-bit keys to 32-bit values. The key ~0 is reserved.
-class FlatMap {
- public:
-  u32* find(u64 key) {
-    if (slots_.empty()) return nullptr;
-    for (std::size_t i = mix(key) & mask_;; i = (i + 1) & mask_) {
-      if (slots_[i].key == key) return &slots_[i].value;
-      if (slots_[i].key == EMPTY) return nullptr;
-    }
-  }
-  void insert(u64 key, u32 value) {
-    if ((count_ + 1) * 4 > slots_.size() * 3) grow();
-    std::size_t i = mix(key) & mask_;
-    while (slots_[i].key != EMPTY && slots_[i].key != key) i = (i + 1) & mask_;
-    if (slots_[i].key == EMPTY) count_++;
-    slots_[i] = {key, value};
-  }
-  void clear() {
-    slots_.clear();
-    slots_.shrink_to_fit();
-    count_ = mask_ = 0;
-  }
-  void reserve(std::size_t slots) {  // a power of two
-    slots_.assign(slots, Slot{EMPTY, 0});
-    mask_ = slots - 1;
-  }
-  std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
-
- private:
-  static constexpr u64 EMPTY = ~0ull;
-  struct Slot {
-    u64 key;
-    u32 value;
-  };
-  std::vector<Slot> slots_;
-  std::size_t count_ = 0, mask_ = 0;
-  STACKMASK_NOINLINE void grow() {
-    std::vector<Slot> old = std::move(slots_);
-    slots_.assign(old.empty() ? 16 : old.size() * 2, Slot{EMPTY, 0});
-    mask_ = slots_.size() - 1;
-    count_ = 0;
-    for (const Slot& slot : old)
-      if (slot.key != EMPTY) insert(slot.key, slot.value);
-  }
-};
-
-// A vector that grows where it lies if it can. A copy of 128 MB into fresh memory takes 0.4 s, and a step would wait for it; realloc moves
-// large blocks by their addresses alone. Nothing lies in memory yet that was not written.
+// A vector that grows where it lies if it can. A copy of 128 MB into fresh memory takes 0.4 s, and a step would wait for it; large blocks
+// are moved by their addresses alone. Nothing lies in memory yet that was not written.
 template <class T>
 class GrowingArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
   GrowingArray() = default;
+  GrowingArray(std::size_t count, const T& value) {
+    reserve(count);
+    resize(count, value);
+  }
   GrowingArray(const GrowingArray&) = delete;
   GrowingArray& operator=(const GrowingArray&) = delete;
   GrowingArray(GrowingArray&& other) noexcept { swap(other); }
@@ -142,7 +101,7 @@ class GrowingArray {
     GrowingArray(std::move(other)).swap(*this);
     return *this;
   }
-  ~GrowingArray() { std::free(data_); }
+  ~GrowingArray() { free_block(data_, bytes()); }
   T* data() { return data_; }
   const T* data() const { return data_; }
   T* begin() { return data_; }
@@ -185,12 +144,53 @@ class GrowingArray {
   }
   STACKMASK_NOINLINE void grow_by(std::size_t count) { reallocate(std::max({size_ + count, capacity_ * 2, FIRST_BYTES / sizeof(T)})); }
   STACKMASK_NOINLINE void reallocate(std::size_t count) {
-    void* const grown = std::realloc(static_cast<void*>(data_), count * sizeof(T));
+    void* const grown = grow_block(data_, bytes(), count * sizeof(T));
     if (!grown) throw std::bad_alloc();
     data_ = static_cast<T*>(grown), capacity_ = count;
   }
   void swap(GrowingArray& other) noexcept {
     std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_);
+  }
+};
+
+// An open-addressing map from 64-bit keys to 32-bit values. The key ~0 is reserved.
+class FlatMap {
+ public:
+  u32* find(u64 key) {
+    if (slots_.empty()) return nullptr;
+    for (std::size_t i = mix(key) & mask_;; i = (i + 1) & mask_) {
+      if (slots_[i].key == key) return &slots_[i].value;
+      if (slots_[i].key == EMPTY) return nullptr;
+    }
+  }
+  void insert(u64 key, u32 value) {
+    if ((count_ + 1) * 4 > slots_.size() * 3) grow();
+    std::size_t i = mix(key) & mask_;
+    while (slots_[i].key != EMPTY && slots_[i].key != key) i = (i + 1) & mask_;
+    if (slots_[i].key == EMPTY) count_++;
+    slots_[i] = {key, value};
+  }
+  void clear() { *this = FlatMap(); }
+  void reserve(std::size_t slots) {  // a power of two
+    slots_ = GrowingArray<Slot>(slots, Slot{EMPTY, 0});
+    mask_ = slots - 1;
+  }
+  std::size_t bytes() const { return slots_.bytes(); }
+
+ private:
+  static constexpr u64 EMPTY = ~0ull;
+  struct Slot {
+    u64 key;
+    u32 value;
+  };
+  GrowingArray<Slot> slots_;
+  std::size_t count_ = 0, mask_ = 0;
+  STACKMASK_NOINLINE void grow() {
+    const GrowingArray<Slot> old = std::exchange(slots_, GrowingArray<Slot>(slots_.empty() ? 16 : slots_.size() * 2, Slot{EMPTY, 0}));
+    mask_ = slots_.size() - 1;
+    count_ = 0;
+    for (const Slot& slot : old)
+      if (slot.key != EMPTY) insert(slot.key, slot.value);
   }
 };
 
@@ -299,10 +299,10 @@ class Interner {
   const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
   std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
   std::size_t size() const { return ends_.size(); }
-  std::size_t bytes() const { return words_.size() * 4 + ends_.bytes() + table_.capacity() * 8; }
+  std::size_t bytes() const { return words_.size() * 4 + ends_.bytes() + table_.bytes(); }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
-    table_.assign(sequences * 2, FREE);
+    table_ = GrowingArray<u64>(sequences * 2, FREE);
     ends_.reserve(sequences);
     words_.reserve(words);
   }
@@ -318,7 +318,7 @@ class Interner {
   static constexpr u64 FREE = ~0ull;
   GrowingArray<u32> words_;
   GrowingArray<u32> ends_;
-  std::vector<u64> table_;  // half of a hash, and a number
+  GrowingArray<u64> table_;  // half of a hash, and a number
   STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());
     words_.append(words, count);
@@ -328,8 +328,7 @@ class Interner {
   }
   void grow() { rehash(table_.empty() ? 16 : table_.size() * 2); }
   STACKMASK_NOINLINE void rehash(std::size_t slots) {
-    std::vector<u64> old(slots, FREE);
-    old.swap(table_);
+    const GrowingArray<u64> old = std::exchange(table_, GrowingArray<u64>(slots, FREE));
     for (const u64 entry : old) {
       if (entry == FREE) continue;
       std::size_t i = (entry >> 32) & (table_.size() - 1);
