@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from ...pda.exceptions import (
 from ...pda.gbnf import Gbnf, to_gbnf
 from ...pda.grammar import TOKENS, Grammar, memory_of
 from ...pda.limits import Limits
-from ...pda.matcher import Matcher, Tell
+from ...pda.matcher import Matcher, Tell, allocate_token_bitmask
 from ...pda.packed import PackedGrammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
@@ -108,6 +109,13 @@ class CompiledGrammar:
     def warm_up(self) -> None:
         """Build the tables that the first request needs, without holding the interpreter and at a priority that yields to other threads."""
         self._kernel.warm_up()
+
+    def make_first_mask(self) -> None:
+        """Make the mask that every text begins with, which the grammar then keeps. The first request meets the limits that this exceeds."""
+        start = time.monotonic()
+        with contextlib.suppress(LimitError):
+            self.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self._vocabulary.size))
+        self._stats = self._stats._replace(engine_seconds=self._stats.engine_seconds + time.monotonic() - start)
 
     @property
     def vocabulary(self) -> Vocabulary:

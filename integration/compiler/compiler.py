@@ -30,6 +30,8 @@ from .compiled_grammar import CompiledGrammar
 from .jobs import NO_DOCUMENTS, PYTHONS_ERRORS, Job, JobReader, own_error
 
 _PACKAGE: Final = __name__.partition(".")[0]
+LARGE_SECONDS: Final = 0.02
+"""A compilation that takes longer than a step may makes the first mask, too: for thousands of rules or keys this takes more than a step."""
 MOST_WARNINGS: Final = 100
 """The most warnings that one schema issues."""
 _PRINTED: Final[dict[str, dict[Any, Any]]] = {}
@@ -234,6 +236,8 @@ class Compiler:
                 compiled = CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
             except UnsatisfiableError as error:
                 raise error if job.explain is None else job.explain() from None
+            if compiled.stats.seconds > LARGE_SECONDS:
+                compiled.make_first_mask()
             return compiled.described(job.tell, job.memory)
         except PYTHONS_ERRORS as error:
             raise own_error(error) from error

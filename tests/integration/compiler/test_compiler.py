@@ -27,6 +27,7 @@ from support.pace import as_quick_as, ordinary_compilation
 
 import stackmask
 from stackmask.integration.compiler import CompiledGrammar, Compiler, jobs
+from stackmask.integration.compiler import compiler as compilers
 from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.compiler.cache_key import _plain_key, schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
@@ -206,6 +207,26 @@ def test_captures_that_end_with_a_stop_token(compiler):
         assert matcher.accept_token(token)
         assert matcher.is_terminated()
         assert matcher.get_captures() == [("body", text)]
+
+
+def test_first_mask_of_a_large_grammar(vocabulary, monkeypatch):
+    """A long compilation makes the first mask and counts its time; a mask that exceeds a limit is the first request's error, not its."""
+
+    def masks_of(limits=None):
+        grammar = Compiler(vocabulary, limits=limits).regex("(?:(?:a{0,9}){0,9}){0,9}")
+        made = grammar._kernel.statistics["masks"]
+        grammar.matcher().fill_next_token_bitmask(stackmask.allocate_token_bitmask(1, vocabulary.size))
+        return made, grammar._kernel.statistics["masks"], grammar.stats.engine_seconds
+
+    monkeypatch.setattr(compilers, "LARGE_SECONDS", 60)
+    assert masks_of()[:2] == (0, 1)
+    monkeypatch.setattr(compilers, "LARGE_SECONDS", 0)
+    assert masks_of()[:2] == (1, 1)
+    fill = stackmask.Matcher.fill_next_token_bitmask
+    monkeypatch.setattr(stackmask.Matcher, "fill_next_token_bitmask", lambda *args: time.sleep(0.1) or fill(*args))
+    assert masks_of()[2] > 0.1
+    with pytest.raises(LimitError, match="more than 50 units of work"):
+        masks_of(stackmask.Limits(step_work=50))
 
 
 def test_what_a_compiled_grammar_says(compiler, vocabulary):
