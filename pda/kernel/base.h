@@ -276,13 +276,13 @@ class Interner {
   STACKMASK_NOINLINE u32 intern(const u32* words, std::size_t count) {
     if ((size() + 1) * 4 > table_.size() * 3) grow();
     const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
-    std::size_t i = hash & (table_.size() - 1);
-    for (; table_[i] != FREE; i = (i + 1) & (table_.size() - 1)) {
-      if (table_[i] >> 32 != hash) continue;
-      const u32 id = static_cast<u32>(table_[i]);
-      if (length(id) == count && (count == 0 || std::memcmp(at(id), words, count * sizeof(u32)) == 0)) return id;
-    }
-    return put(i, hash, words, count);
+    const std::size_t slot = slot_of(words, count, hash);
+    return table_[slot] != FREE ? static_cast<u32>(table_[slot]) : put(slot, hash, words, count);
+  }
+  u32 find(const u32* words, std::size_t count) const {  // NONE if it is not there
+    if (table_.empty()) return NONE;
+    const u64 entry = table_[slot_of(words, count, static_cast<u32>(hash_words(words, count) >> 32))];
+    return entry != FREE ? static_cast<u32>(entry) : NONE;
   }
   // Fetches the slot of a sequence that will soon be looked for or added: in a large table it waits for memory otherwise.
   void prefetch(const u32* words, std::size_t count) const {
@@ -319,6 +319,15 @@ class Interner {
   GrowingArray<u32> words_;
   GrowingArray<u32> ends_;
   GrowingArray<u64> table_;  // half of a hash, and a number
+  std::size_t slot_of(const u32* words, std::size_t count, u32 hash) const {  // of an equal sequence, or a free one
+    std::size_t i = hash & (table_.size() - 1);
+    for (; table_[i] != FREE; i = (i + 1) & (table_.size() - 1)) {
+      if (table_[i] >> 32 != hash) continue;
+      const u32 id = static_cast<u32>(table_[i]);
+      if (length(id) == count && (count == 0 || std::memcmp(at(id), words, count * sizeof(u32)) == 0)) break;
+    }
+    return i;
+  }
   STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());
     words_.append(words, count);

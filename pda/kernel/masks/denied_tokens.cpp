@@ -11,18 +11,17 @@ void DeniedTokens::find_seen(std::span<const NodeId> nodes, StateId guard, std::
   const std::string before = dfa_.pending_text(guard);
   kept.clear();
   seen_nodes.clear();
-  std::vector<const std::string*> values;
-  for (const u32 id : dfa_.seen_ids(back)) values.push_back(&dfa_.values().value(id));
+  std::vector<std::string_view> values;
+  for (const u32 id : dfa_.seen_ids(back)) values.push_back(dfa_.values().value(id));
   // If the characters of a value have only one spelling, only that text can be the value.
   bool plain = !dfa_.nfa().any_escapes && before.find('\\') == std::string::npos;
-  for (const std::string* value : values)
-    for (std::size_t i = 0; i < value->size() && plain; i++)
-      plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
+  for (const std::string_view value : values)
+    for (std::size_t i = 0; i < value.size() && plain; i++)
+      plain = static_cast<u8>(value[i]) >= 0x20 && value[i] != '\\' && value[i] != '/';
   dfa_.work().spend(values.size() * 4 + nodes.size() * 20);
   std::vector<NodeId> strings;  // nodes that complete a seen string
-  for (const std::string* each : values) {
-    const std::string& value = *each;
-    if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
+  for (const std::string_view value : values) {
+    if (!plain || !value.starts_with('"') || !value.starts_with(before)) continue;
     NodeId at = TokenTrie::ROOT;
     for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_.child(at, static_cast<u8>(value[i]));
     if (at != NONE) strings.push_back(at);

@@ -46,12 +46,10 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   const std::vector<u32> ids = dfa_.seen_ids(back);
   dfa_.work().spend(ids.size());
   statistics_.counted_texts++;
-  auto countable = [&](const std::string& value) {
-    return !begins(value, before) || SeenValues::spellings_of(value, before.size()) != NONE;
-  };
+  auto countable = [&](std::string_view value) { return !begins(value, before) || SeenValues::spellings_of(value, before.size()) != NONE; };
   if (!counts) {
     for (const u32 id : ids) {
-      const std::string& value = dfa_.values().value(id);
+      const std::string_view value = dfa_.values().value(id);
       if (!countable(value)) return std::nullopt;
       total += count_spellings(value, before, state, nullptr);
     }
@@ -70,7 +68,7 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
   PooledVector<std::pair<NodeId, u32>> spelled;
   for (const u32 id : added) {
-    const std::string& value = dfa_.values().value(id);
+    const std::string_view value = dfa_.values().value(id);
     known->countable = known->countable && countable(value);
     if (known->countable) known->total += count_spellings(value, before, state, &spelled);
   }
@@ -94,7 +92,7 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::
 
 // The number of texts that spell the rest of a value after its beginning, and for each node the number of those that it is on the way to.
 // If a state is given, only the texts that it reads.
-u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, StateId state,
+u32 SeenSpellings::count_spellings(std::string_view value, const std::string& before, StateId state,
                                    std::vector<std::pair<NodeId, u32>>* counts) {
   if (!begins(value, before)) return 0;
   struct Place {

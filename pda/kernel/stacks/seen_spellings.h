@@ -47,8 +47,8 @@ class SeenSpellings {
   Statistics& statistics_;
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
-  static bool begins(const std::string& value, const std::string& before) { return value.compare(0, before.size(), before) == 0; }
-  u32 count_spellings(const std::string& value, const std::string& before, StateId state, std::vector<std::pair<NodeId, u32>>* counts);
+  static bool begins(std::string_view value, const std::string& before) { return value.starts_with(before); }
+  u32 count_spellings(std::string_view value, const std::string& before, StateId state, std::vector<std::pair<NodeId, u32>>* counts);
 };
 
 }  // namespace stackmask

@@ -10,32 +10,38 @@ namespace {
 
 constexpr std::ptrdiff_t MOST_SLASHES = 8;  // in a string whose spellings are counted, of which there are 256 then
 
+// A text as words: its length, and its bytes, of which the last word may lack some.
+void to_words(std::string_view text, PooledVector<u32>& words) {
+  words.assign(1 + (text.size() + sizeof(u32) - 1) / sizeof(u32), 0);
+  words[0] = static_cast<u32>(text.size());
+  std::memcpy(words.data() + 1, text.data(), text.size());
+}
+
 }  // namespace
 
 // Among the characters that need no escape in a string only the slash has two spellings, as itself and after a backslash.
-u32 SeenValues::spellings_of(const std::string& value, std::size_t from) {
+u32 SeenValues::spellings_of(std::string_view value, std::size_t from) {
   const auto rest = value.begin() + static_cast<std::ptrdiff_t>(from);
   const std::ptrdiff_t slashes = std::count(rest, value.end(), '/');
   const bool escapes = std::any_of(rest, value.end(), [](char byte) { return static_cast<u8>(byte) < 0x20 || byte == '\\'; });
-  if (value[0] != '"' || slashes > MOST_SLASHES || escapes) return NONE;
+  if (!value.starts_with('"') || slashes > MOST_SLASHES || escapes) return NONE;
   return 1u << slashes;
 }
 
-u32 SeenValues::canonical_id(const std::string& canonical) {
-  const auto [found, added] = ids_.try_emplace(canonical, static_cast<u32>(values_.size()));
-  if (added) {
-    if (values_.size() >= MOST_VALUES) throw LimitExceeded("states", MOST_VALUES, "more than 33,554,432 values that must differ");
-    values_.push_back(canonical);
-    text_bytes_ += 2 * canonical.size() + sizeof(std::string) * 4;
-  }
-  return found->second;
+u32 SeenValues::canonical_id(std::string_view canonical) {
+  PooledVector<u32> words;
+  to_words(canonical, words);
+  const u32 id = values_.intern(words.data(), words.size());
+  if (id >= MOST_VALUES) throw LimitExceeded("states", MOST_VALUES, "more than 33,554,432 values that must differ");
+  return id;
 }
 
 u32 SeenValues::value_id(const std::string& text) { return canonical_id(canonical_json(text)); }
 
 u32 SeenValues::find(const std::string& text) const {
-  const auto found = ids_.find(canonical_json(text));
-  return found == ids_.end() ? NONE : found->second;
+  PooledVector<u32> words;
+  to_words(canonical_json(text), words);
+  return values_.find(words.data(), words.size());
 }
 
 u32 SeenValues::node(std::span<const u32> words, u32 count) {
@@ -87,7 +93,7 @@ u32 SeenValues::spellings(u32 set) {
   u64 total = 0;
   bool known = true;
   each(set, [&](u32 id) {
-    const u32 spelled = spellings_of(values_[id]);
+    const u32 spelled = spellings_of(value(id));
     known = known && spelled != NONE;
     total += known ? spelled : 0;
   });

@@ -18,7 +18,7 @@
 #include <array>
 #include <bit>
 #include <span>
-#include <unordered_map>
+#include <string_view>
 
 #include "base.h"
 
@@ -28,9 +28,11 @@ class SeenValues {
  public:
   static constexpr u32 NO_VALUES = 0;  // the empty set
   SeenValues() { node({}); }
-  u32 value_id(const std::string& text);                          // the number of a JSON text
-  u32 find(const std::string& text) const;                        // the same, NONE if the table has no such value
-  const std::string& value(u32 id) const { return values_[id]; }  // in its canonical spelling; valid until the next is seen
+  u32 value_id(const std::string& text);     // the number of a JSON text
+  u32 find(const std::string& text) const;   // the same, NONE if the table has no such value
+  std::string_view value(u32 id) const {     // in its canonical spelling; valid until the next is seen
+    return {reinterpret_cast<const char*>(values_.at(id) + 1), values_.at(id)[0]};
+  }
   u32 count(u32 set) const { return counts_[set]; }
   bool contains(u32 set, u32 value) const;
   template <class F>
@@ -39,7 +41,7 @@ class SeenValues {
   }
   u32 with(u32 set, u32 value);                    // NONE if it is a member already
   u32 spellings(u32 set);                          // the number of texts that spell its values without needless escapes, NONE if unknown
-  static u32 spellings_of(const std::string& value, std::size_t from = 0);  // the same for the rest of one value from a place on
+  static u32 spellings_of(std::string_view value, std::size_t from = 0);  // the same for the rest of one value from a place on
   struct Adopted {
     u32 theirs = NO_VALUES, own = NO_VALUES;
   };
@@ -48,16 +50,14 @@ class SeenValues {
   // 1,000 values took 20 ms.
   u32 adopt(const SeenValues& other, u32 set, LastAdopted& last);
   std::size_t set_count() const { return nodes_.size(); }
-  std::size_t bytes() const { return nodes_.bytes() + counts_.capacity() * sizeof(u32) + spellings_.bytes() + text_bytes_; }
+  std::size_t bytes() const { return nodes_.bytes() + counts_.capacity() * sizeof(u32) + spellings_.bytes() + values_.bytes(); }
 
  private:
   static constexpr u32 DIGIT = 5, LEVELS = 4;  // a root of level 4, bits at level 0
   static constexpr u32 MOST_VALUES = 1u << (DIGIT * (LEVELS + 1));
   Interner nodes_;            // level 0: a bitmap of values; above: a bitmap of digits, and a node for each
   std::vector<u32> counts_;   // values below, by node
-  std::unordered_map<std::string, u32> ids_;
-  std::vector<std::string> values_;
-  std::size_t text_bytes_ = 0;
+  Interner values_;           // the length of each in bytes, and these
   FlatMap spellings_;           // by set
 
   static u32 digit(u32 value, u32 level) { return value >> (level * DIGIT) & 31; }
@@ -80,7 +80,7 @@ class SeenValues {
   u32 build(std::span<const u32> values, u32 level);  // rising
   // Appends the values that the set `to` has and `from` lacks; false if `to` lacks some values of `from`.
   bool grown(u32 from, u32 to, u32 level, u32 prefix, std::vector<u32>& added) const;
-  u32 canonical_id(const std::string& canonical);
+  u32 canonical_id(std::string_view canonical);
 };
 
 }  // namespace stackmask
