@@ -13,6 +13,8 @@ import numpy as np
 
 from stackmask import CompiledGrammar, Compiler, Vocabulary
 
+KERNEL = Path(__file__).resolve().parents[2] / "pda" / "kernel"
+
 WORDS = ("true", "false", "null", '{"', '":', '", "', '"}', '": "', "[[", "]]", "ab", "é", "\\u00", "12", "12.5", "  ", "日本", "é\xa0")
 TOKENS: list[bytes | None] = [*(bytes((byte,)) for byte in range(256)), *(word.encode() for word in WORDS), b"\xc3", b"a\xc3", None, None]
 STOP, SPECIAL = len(TOKENS) - 1, len(TOKENS) - 2
@@ -24,6 +26,15 @@ SCHEMA = {
     "required": ["é"],
     "additionalProperties": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
 }
+
+
+def joined_sources(folder: Path, count: int = 4) -> list[Path]:
+    """Files that include those of the kernel but for the bindings: headers are read once for many, which takes a quarter of the time."""
+    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.parent.name != "bindings"]
+    joined = [folder / f"kernel_{at}.cpp" for at in range(count)]
+    for at, path in enumerate(joined):
+        path.write_text("".join(f'#include "{source}"\n' for source in sources[at::count]))
+    return joined
 
 
 def write_vocabulary(path: Path) -> Path:

@@ -8,9 +8,6 @@ namespace stackmask {
 
 namespace {
 
-constexpr u64 INLINE_GROWTH = 4;      // inlining small rules may multiply the states of a grammar by this
-constexpr u64 INLINE_FLOOR = 2048;    // ... or up to this many states in all
-
 class Rewriter {
  public:
   Rewriter(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline)
@@ -425,7 +422,7 @@ class Rewriter {
     callers[nfa_.root]++;
     open_.assign(count, 0);
     std::vector<u32> sizes(count, NONE);  // known once a rule's own calls have been seen to
-    const u64 budget = std::max(nfa_.states.size() * INLINE_GROWTH, INLINE_FLOOR);
+    const u64 budget = inlining_budget(nfa_.states.size());
     // A rule that is called once is searched as a part of its caller, or the work would be quadratic in chains of such rules;
     // those whose only call cannot be inlined come last.
     std::vector<RuleId> order;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view MAGIC = "stackmask grammar\n";
 constexpr u64 VERSION = 1;
 
-[[noreturn]] void malformed(const std::string& what) { throw BadGrammar("the bytes are no grammar: " + what); }
+[[noreturn]] void malformed_bytes(const std::string& what) { throw BadGrammar("the bytes are no grammar: " + what); }
 
 // JSON (RFC 8259), read piece by piece: the caller knows which piece comes next.
 class Json {
@@ -117,7 +117,7 @@ class Json {
     if (at_ != end_) fail("the end");
   }
   [[noreturn]] void fail(const std::string& wanted) const {
-    malformed(wanted + " was expected at byte " + std::to_string(at_ - begin_) + " of its JSON");
+    malformed_bytes(wanted + " was expected at byte " + std::to_string(at_ - begin_) + " of its JSON");
   }
 
  private:
@@ -236,12 +236,13 @@ u64 little_endian(const char* data, u32 bytes) {
 
 Serialized read_serialized(const char* data, std::size_t size) {
   constexpr std::size_t HEADER = MAGIC.size() + 2 + 8 + 32;
-  if (size < HEADER || std::string_view(data, MAGIC.size()) != MAGIC) malformed("they do not begin as one");
+  if (size < HEADER || std::string_view(data, MAGIC.size()) != MAGIC) malformed_bytes("they do not begin as one");
   const u64 version = little_endian(data + MAGIC.size(), 2), length = little_endian(data + MAGIC.size() + 2, 8);
   if (version != VERSION)
     throw BadGrammar("the grammar is of version " + std::to_string(version) + "; this stackmask reads version " + std::to_string(VERSION));
   const auto hash = sha256(data + HEADER, size - HEADER);
-  if (length != size - HEADER || std::memcmp(hash.data(), data + HEADER - hash.size(), hash.size()) != 0) malformed("they are damaged");
+  if (length != size - HEADER || std::memcmp(hash.data(), data + HEADER - hash.size(), hash.size()) != 0)
+    malformed_bytes("they are damaged");
   Serialized read{std::make_shared<Expressions>(), {}};
   Expressions& ex = *read.expressions;
   Json json(data + HEADER, size - HEADER);

@@ -23,7 +23,7 @@ namespace stackmask {
 
 namespace {
 constexpr u64 MOST_KEPT = 50'000;  // work of a composition whose lists the next one takes over
-constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
+constexpr u32 MOST_SEEN = 100'000;  // more than any guard will have seen
 
 u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
   const auto found = std::lower_bound(spelled.begin(), spelled.end(), std::pair<NodeId, u32>{node, 0});
@@ -40,10 +40,10 @@ class MaskComposer {
         many_places_(dfa_.nfa().any_distinct ? NONE : trie_.thresholds().many_places) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
-    const u32 values = flags ? new_values_.guard_values(configuration, MOST_VALUES) : 0;
+    const u32 values = flags ? new_values_.guard_values(configuration, MOST_SEEN) : 0;
     guarded_ = values > 0 || (flags & SCOPE_BELOW);
     // Including the values of scopes, and those that a token itself completes.
-    all_values_ = (flags ? new_values_.guard_values(configuration, MOST_VALUES, true) : 0) + trie_.max_token_bytes();
+    all_values_ = (flags ? new_values_.guard_values(configuration, MOST_SEEN, true) : 0) + trie_.max_token_bytes();
   }
 
   MaskComposer(const MaskComposer&) = delete;

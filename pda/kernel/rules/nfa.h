@@ -10,6 +10,7 @@
 // closure.cpp      epsilon closures
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -357,6 +358,12 @@ class CountedLengths {
   bool repeats(u32 period);
   u32 after(u32 place, const u32* row) const;
 };
+
+// States up to which small rules may be inlined in a grammar of this many.
+inline u64 inlining_budget(u64 states) {
+  constexpr u64 GROWTH = 4, FLOOR = 2048;
+  return std::max(states * GROWTH, FLOOR);
+}
 
 struct Nfa {
   GrowingArray<NfaState> states;

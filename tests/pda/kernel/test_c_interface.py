@@ -13,12 +13,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.programs import NAMES, STOP, TOKENS, VOCABULARY, grammars, random_walk, run, write_vocabulary
+from support.programs import KERNEL, NAMES, STOP, TOKENS, VOCABULARY, grammars, joined_sources, random_walk, run, write_vocabulary
 
 from stackmask import Compiler
 
 ROOT = Path(__file__).resolve().parents[3]
-KERNEL = ROOT / "pda" / "kernel"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"]
 HEADER = len(b"stackmask grammar\n") + 2 + 8 + 32
 
@@ -31,10 +30,10 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         pytest.skip("needs a C and a C++ compiler")
     folder = tmp_path_factory.mktemp("objects")
     cached = [ccache] if (ccache := shutil.which("ccache")) else []
-    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.parent.name != "bindings"]
+    sources = joined_sources(folder)
 
     def compiled(source: Path) -> Path:
-        made = folder / f"{source.parent.name}_{source.stem}.o"
+        made = folder / f"{source.stem}.o"
         language = [c_compiler, "-std=c99", "-Wpedantic"] if source.suffix == ".c" else [compiler, "-std=c++20"]
         common = ["-Wall", "-Wextra", "-Werror", f"-I{KERNEL}", f"-I{KERNEL / 'c'}", *SANITIZE, "-c", str(source), "-o", str(made)]
         subprocess.run([*cached, *language, *common], check=True)

@@ -6,16 +6,14 @@ namespace stackmask {
 
 namespace {
 
-constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
-constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
-constexpr u32 RANKS = 16;           // of a node: of its rule, its scope, and rows of parts in rows of it
+constexpr u32 RANKS = 16;  // of a node: of its rule, its scope, and rows of parts in rows of it
 
 }  // namespace
 
 NfaWriter::NfaWriter(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds,
                      const Limits& limits, bool apart)
     : expressions_(std::move(expressions)), facts_(std::move(facts)), limits_(limits), small_literal_(thresholds.spelled_bytes),
-      apart_(apart), budget_(std::max(facts_->states * INLINE_GROWTH, INLINE_FLOOR)) {
+      apart_(apart), budget_(inlining_budget(facts_->states)) {
   limits_.states = std::min<u64>(limits_.states, ID_FLAG);
 }
 
