@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KERNEL = ROOT / "pda" / "kernel"
 FILES = 4  # that include those of the kernel, so that four cores work
 TARGETS = {"wasm32-wasi": "wasm32-wasi", "aarch64-macos": "aarch64-macos", "x86_64-windows": "x86_64-windows-gnu"}
-STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion", "-Werror", f"-I{KERNEL}"]
+STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror", f"-I{KERNEL}"]
 THROWING = ["-fwasm-exceptions", "-mexception-handling", "-mllvm", "-wasm-enable-eh"]
 SUPPORT = {
     "tag.s": ".tagtype __cpp_exception i32\n.globl __cpp_exception\n__cpp_exception:\n",  # what a C++ exception is to WebAssembly
@@ -140,8 +140,8 @@ def compile_bindings(name: str, output: Path, work: Path) -> None:
     (headers / "pyconfig.h").write_text("".join(f"#define {macro} {value}\n" for macro, value in lines))
     source = work / "bindings.cpp"
     source.write_text("".join(f'#include "{path}"\n' for path in sorted((KERNEL / "bindings").glob("*.cpp"))))
-    # nanobind's headers convert, and use stdio without including it.
-    flags = [*STRICT, "-Wno-conversion", "-include", "cstdio", f"-I{headers}", "-isystem", nanobind.include_dir()]
+    # nanobind's headers shadow, convert, and use stdio without including it.
+    flags = [*STRICT, "-Wno-shadow", "-Wno-conversion", "-include", "cstdio", f"-I{headers}", "-isystem", nanobind.include_dir()]
     clang("c++", "-target", TARGETS[name], "-c", "-O0", "-g0", "-fno-sanitize=undefined", *flags, source, "-o", output)
 
 
@@ -150,8 +150,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--output", type=Path, help="the library, or the object of the bindings")
-    parser.add_argument("--objects", action="store_true", help="compile the library into the folder `--output`, and do not link it")
-    parser.add_argument("--bindings", action="store_true", help="compile the bindings of Python, without the kernel")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--objects", action="store_true", help="compile the library into the folder `--output`, and do not link it")
+    parts.add_argument("--bindings", action="store_true", help="compile the bindings of Python, without the kernel")
     parser.add_argument("--level", default="2", choices=["0", "1", "2", "3"], help="of optimisation")
     options = parser.parse_args()
     if options.bindings and options.target not in PYCONFIG:

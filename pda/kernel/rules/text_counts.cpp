@@ -65,10 +65,10 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   for (u32 i = 0, e = 0; i < seen.size(); first[++i] = e)
     while (e < edges.size() && edges[e].first == i) e++;
   std::copy(first.begin(), first.end() - 1, next.begin());
-  enum : u8 { NEW, OPEN, DONE };
+  enum : u8 { NEW, ENTERED, DONE };
   std::vector<u8> known(seen.size(), NEW);
   std::vector<u32> path{0};
-  known[0] = OPEN;
+  known[0] = ENTERED;
   while (!path.empty()) {
     const u32 from = path.back();
     if (next[from] == first[from + 1]) {
@@ -78,12 +78,12 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
     }
     const u32 packed = edges[next[from]].second, to = packed & 0xFFFF, bytes = packed >> 16;
     if (known[to] == NEW) {
-      known[to] = OPEN;
+      known[to] = ENTERED;
       path.push_back(to);
       continue;
     }
     next[from]++;
-    if (known[to] == OPEN || bound[from] == UNBOUNDED) continue;
+    if (known[to] == ENTERED || bound[from] == UNBOUNDED) continue;
     if (bound[to] == UNBOUNDED) bound[from] = UNBOUNDED;
     else if (bytes == CALL) bound[from] = std::max(bound[from], bound[to]);
     else if (bytes != DISTINCT_CALL) bound[from] = grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
