@@ -99,7 +99,8 @@ def memory_of_schema(key: bytes) -> int:
 
     A byte that opens an object, an array or a string may stand in a text, too.
     """
-    return len(key) + _CONTAINER_BYTES * (key.count(b"}") + key.count(b"]")) + _STRING_BYTES * key.count(b"\x8c")
+    containers = len(key) - len(key.translate(None, b"}]"))  # PERF: one pass, faster than to count each
+    return len(key) + _CONTAINER_BYTES * containers + _STRING_BYTES * key.count(b"\x8c")
 
 
 def memory_of_texts(key: object) -> int:

@@ -236,7 +236,7 @@ class Compiler:
                 compiled = CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
             except UnsatisfiableError as error:
                 raise error if job.explain is None else job.explain() from None
-            if compiled.stats.seconds > LARGE_SECONDS:
+            if time.monotonic() - start > LARGE_SECONDS:
                 compiled.make_first_mask()
             return compiled.described(job.tell, job.memory)
         except PYTHONS_ERRORS as error:

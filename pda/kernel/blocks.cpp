@@ -6,6 +6,8 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+
+#include <mutex>
 #endif
 
 namespace stackmask {
@@ -19,6 +21,33 @@ constexpr std::size_t HUGE_PAGE = 2 << 20;  // where it is larger, such as on so
 bool is_large(std::size_t size) { return size >= HUGE_PAGE; }
 
 std::size_t whole_pages(std::size_t size) { return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); }
+
+// Pages of freed blocks, for the tables that next reach the size of a page.
+// PERF: the first touch of a huge page takes 2 to 4 ms where the host of a virtual machine has to find the memory, and a step of every grammar
+// with such a table waited for it.
+class SparePages {
+ public:
+  // One of them; null if there is none, or another thread takes or keeps one now.
+  void* take() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock && count_ ? pages_[--count_] : nullptr;
+  }
+  // Keeps pages at the beginning of a block, and returns how many.
+  std::size_t keep(void* block, std::size_t pages) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // a thread that no fork copied may hold it for good
+    std::size_t kept = 0;
+    while (lock && kept < pages && count_ < MOST) pages_[count_++] = static_cast<char*>(block) + kept++ * HUGE_PAGE;
+    return kept;
+  }
+
+ private:
+  static constexpr std::size_t MOST = 4;
+  std::mutex mutex_;
+  std::size_t count_ = 0;
+  void* pages_[MOST] = {};
+};
+
+constinit SparePages spare;
 
 // Fresh addresses that begin with a huge page, which the system's own need not do; null if there are none.
 void* map(std::size_t size) {
@@ -39,7 +68,8 @@ void* map(std::size_t size) {
 void* grow_block(void* block, std::size_t before, std::size_t after) noexcept {
   if (!is_large(after)) return std::realloc(block, after);
   if (is_large(before) && whole_pages(before) == whole_pages(after)) return block;
-  void* const grown = map(after);
+  void* const known = whole_pages(after) == HUGE_PAGE ? spare.take() : nullptr;
+  void* const grown = known ? known : map(after);
   if (!grown) return nullptr;
   if (is_large(before)) {  // its pages take the place of those just mapped
     if (mremap(block, whole_pages(before), whole_pages(after), MREMAP_MAYMOVE | MREMAP_FIXED, grown) != MAP_FAILED) return grown;
@@ -52,8 +82,9 @@ void* grow_block(void* block, std::size_t before, std::size_t after) noexcept {
 }
 
 void free_block(void* block, std::size_t size) noexcept {
-  if (is_large(size)) munmap(block, whole_pages(size));
-  else std::free(block);
+  if (!is_large(size)) return std::free(block);
+  const std::size_t length = whole_pages(size), kept = spare.keep(block, length / HUGE_PAGE) * HUGE_PAGE;
+  if (kept < length) munmap(static_cast<char*>(block) + kept, length - kept);
 }
 
 #else

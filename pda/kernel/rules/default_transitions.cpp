@@ -70,15 +70,17 @@ void RuleDfa::make_delta(StateId state) {
   behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
   live_.clear();
   // Where the state's own bytes lead: a range for each, so that those of all items are equal or disjoint.
-  PooledVector<u8> bytes;
-  for (u32 b = 0; b < 128; b++)
-    if (own.has(b)) bytes.push_back(static_cast<u8>(b));
   auto add_own = [&](NfaStateId from, RegisterId reg, const AsciiSet& except) {
     for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind != EDGE_BYTE || edge.lo > 127) continue;
-      for (const u8 b : bytes)
-        if (edge.lo <= b && b <= edge.hi && !except.has(b)) live_.push_back({b, b, {edge.target, reg}});
+      AsciiSet read;
+      read.add(edge.lo, std::min<u32>(edge.hi, 127));
+      for (u32 w = 0; w < 2; w++)
+        for (u64 left = read.words[w] & own.words[w] & ~except.words[w]; left; left &= left - 1) {
+          const u8 b = static_cast<u8>(64 * w + static_cast<u32>(std::countr_zero(left)));
+          live_.push_back({b, b, {edge.target, reg}});
+        }
     }
   };
   for (const Item item : items(state)) {

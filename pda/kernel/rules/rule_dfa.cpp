@@ -165,7 +165,7 @@ StateId RuleDfa::start(RuleId rule) {
 // Sorts edges by their first and their last byte. The counting sort keeps edges that begin alike in the order of their items, so most
 // targets come sorted.
 void RuleDfa::sort_live() {
-  auto before = [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; };
+  auto before = [](const Live& a, const Live& b) { return (a.lo << 8 | a.hi) < (b.lo << 8 | b.hi); };
   if (live_.size() < FEW_LIVE) {
     std::sort(live_.begin(), live_.end(), before);
     return;

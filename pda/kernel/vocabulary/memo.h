@@ -14,7 +14,6 @@
 #include <mutex>
 #include <span>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,16 +38,67 @@ class KeptKey {
   std::vector<u32> many_;
 };
 
-struct HashKey {
-  using is_transparent = void;
-  std::size_t operator()(std::span<const u32> words) const { return static_cast<std::size_t>(hash_words(words.data(), words.size())); }
-  std::size_t operator()(const KeptKey& key) const { return (*this)(key.words()); }
-};
-struct EqualKeys {
-  using is_transparent = void;
-  bool operator()(std::span<const u32> a, const KeptKey& b) const { return std::ranges::equal(a, b.words()); }
-  bool operator()(const KeptKey& a, std::span<const u32> b) const { return std::ranges::equal(a.words(), b); }
-  bool operator()(const KeptKey& a, const KeptKey& b) const { return std::ranges::equal(a.words(), b.words()); }
+// Values by their keys, in open addressing. PERF: a lookup waits for memory twice, for the slot and for the entry; in std::unordered_map it
+// waits for a bucket and for the nodes before, and divides.
+template <class Value>
+class MemoTable {
+ public:
+  struct Entry {
+    KeptKey key;
+    Value value;
+    std::size_t bytes;
+  };
+  // Null if there is none.
+  Entry* find(std::span<const u32> key, u64 hash) {
+    Slot* const slot = slot_of(key, hash);
+    return slot ? slot->entry.get() : nullptr;
+  }
+  // Makes room for one more, so that `add` takes no memory.
+  void make_room() {
+    if ((used_ + 1) * 4 <= slots_.size() * 3) return;
+    std::vector<Slot> grown(std::max<std::size_t>(64, slots_.size() * 2));
+    grown.swap(slots_);
+    used_ = 0;
+    for (Slot& slot : grown)
+      if (slot.entry) add(std::move(slot.entry), slot.hash);
+  }
+  Entry& add(std::unique_ptr<Entry> entry, u64 hash) {
+    std::size_t i = place(hash);
+    while (slots_[i].hash != FREE) i = (i + 1) & (slots_.size() - 1);
+    used_++;
+    slots_[i] = {hash | 1, std::move(entry)};
+    return *slots_[i].entry;
+  }
+  // Takes an entry out; null if there is none.
+  std::unique_ptr<Entry> take(std::span<const u32> key, u64 hash) {
+    Slot* const slot = slot_of(key, hash);
+    return slot ? std::move(slot->entry) : nullptr;
+  }
+  template <class Visit>
+  void each(Visit visit) {
+    for (Slot& slot : slots_)
+      if (slot.entry) visit(slot.entry->value);
+  }
+  void swap(MemoTable& other) noexcept { slots_.swap(other.slots_), std::swap(used_, other.used_); }
+
+ private:
+  static constexpr u64 FREE = 0;
+  struct Slot {
+    u64 hash = FREE;               // else with its last bit set
+    std::unique_ptr<Entry> entry;  // null where it was taken out
+  };
+  std::vector<Slot> slots_;  // as many as a power of two
+  std::size_t used_ = 0;
+
+  std::size_t place(u64 hash) const { return static_cast<std::size_t>(hash >> 32) & (slots_.size() - 1); }
+  Slot* slot_of(std::span<const u32> key, u64 hash) {
+    if (slots_.empty()) return nullptr;
+    for (std::size_t i = place(hash); slots_[i].hash != FREE; i = (i + 1) & (slots_.size() - 1)) {
+      Slot& slot = slots_[i];
+      if (slot.hash == (hash | 1) && slot.entry && std::ranges::equal(slot.entry->key.words(), key)) return &slot;
+    }
+    return nullptr;
+  }
 };
 
 // One memo for each type of values. Keys are sequences of words.
@@ -61,19 +111,22 @@ class Memos {
   template <class Value, class Make>
   Value get(std::span<const u32> key, Make make) {
     Memo<Value>& memo = std::get<Memo<Value>>(memos_);
+    const u64 hash = hash_words(key.data(), key.size());
     {
       const std::lock_guard lock(mutex_);
-      if (const Value* found = find(memo, key)) return *found;
+      if (const Value* found = find(memo, key, hash)) return *found;
     }
     auto [made, bytes] = make();
     bytes += key.size_bytes() + OVERHEAD;
-    std::tuple<Table<Values>...> forgotten;  // freed without the lock
+    std::tuple<MemoTable<Values>...> forgotten;  // freed without the lock
+    std::unique_ptr<typename MemoTable<Value>::Entry> entry(new typename MemoTable<Value>::Entry{KeptKey(key), made, bytes});
     const std::lock_guard lock(mutex_);
-    if (const Value* found = find(memo, key)) return *found;  // another thread was faster
-    memo.young.emplace(KeptKey(key), Kept<Value>{made, bytes});
+    if (const Value* found = find(memo, key, hash)) return *found;  // another thread was faster
+    memo.young.make_room();
+    memo.young.add(std::move(entry), hash);
     young_bytes_ += bytes;
     if (young_bytes_ > most_bytes_ / 2) {
-      (turn(std::get<Memo<Values>>(memos_), std::get<Table<Values>>(forgotten)), ...);
+      (turn(std::get<Memo<Values>>(memos_), std::get<MemoTable<Values>>(forgotten)), ...);
       old_bytes_ = std::exchange(young_bytes_, 0);
     }
     return made;
@@ -87,34 +140,29 @@ class Memos {
  private:
   static constexpr std::size_t OVERHEAD = 160;  // of an entry: its node and bucket in the table, its key, a shared pointer's control block
   template <class Value>
-  struct Kept {
-    Value value;
-    std::size_t bytes;
-  };
-  template <class Value>
-  using Table = std::unordered_map<KeptKey, Kept<Value>, HashKey, EqualKeys>;
-  template <class Value>
   struct Memo {
-    Table<Value> young, old;
+    MemoTable<Value> young, old;
   };
   mutable Mutex mutex_;  // of memos_, young_bytes_ and old_bytes_
   std::tuple<Memo<Values>...> memos_;
   std::size_t most_bytes_, young_bytes_ = 0, old_bytes_ = 0;
 
   template <class Value>
-  const Value* find(Memo<Value>& memo, std::span<const u32> key) {  // L >= mutex_
-    if (const auto found = memo.young.find(key); found != memo.young.end()) return &found->second.value;
-    const auto found = memo.old.find(key);
-    if (found == memo.old.end()) return nullptr;
-    young_bytes_ += found->second.bytes, old_bytes_ -= found->second.bytes;
-    return &memo.young.insert(memo.old.extract(found)).position->second.value;
+  const Value* find(Memo<Value>& memo, std::span<const u32> key, u64 hash) {  // L >= mutex_
+    if (const auto* found = memo.young.find(key, hash)) return &found->value;
+    if (!memo.old.find(key, hash)) return nullptr;
+    memo.young.make_room();
+    auto& found = memo.young.add(memo.old.take(key, hash), hash);
+    young_bytes_ += found.bytes, old_bytes_ -= found.bytes;
+    return &found.value;
   }
   template <class Value>
-  void turn(Memo<Value>& memo, Table<Value>& forgotten) {  // L >= mutex_
+  void turn(Memo<Value>& memo, MemoTable<Value>& forgotten) {  // L >= mutex_
     forgotten.swap(memo.old);
     memo.old.swap(memo.young);
-    for (auto& [key, kept] : forgotten)
-      if constexpr (requires { kept.value->forgotten = true; }) kept.value->forgotten = true;
+    forgotten.each([](Value& value) {
+      if constexpr (requires { value->forgotten = true; }) value->forgotten = true;
+    });
   }
 };
 
