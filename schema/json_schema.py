@@ -31,7 +31,7 @@ that occurs again replaces a value by one that is as good. Declared keys never o
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
 _DEFAULTS: Final = ("schema", "enforce", "schema")
-"""The property order, the treatment of formats and that of extra properties that most callers want. PERF: one comparison instead of three."""
+"""The property order, and how formats and extra properties are treated, as most callers want it. PERF: one comparison, not three."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]

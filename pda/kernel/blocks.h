@@ -3,7 +3,9 @@
 // The first touch of a page costs 4 to 10 us in a virtual machine. A table that grows from 16 to 32 MB has 8,192 pages of 4 KB: 30 ms, all in
 // one step, which works for 8 ms. In pages of 2 MB it has 16. Such a block also grows without a copy: its pages are moved to new addresses.
 //
-// Small blocks are the heap's. Systems other than Linux have the heap's alone.
+// A few pages of freed blocks are kept for the next blocks of a page. Small blocks are the heap's; systems other than Linux have it alone.
+//
+// Tested by tests/pda/kernel/test_spare_pages.py and test_large_tables.py.
 #pragma once
 
 #include <cstddef>

@@ -71,6 +71,7 @@ def test_lark(form: str, flags: str) -> None:
     assert differing(found, matched(form, flags)) == []
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("form", FORMS)
 def test_ecma(form: str) -> None:
     """A pattern of ECMA-262 does so too, but that the Turkic letters stand for themselves alone."""

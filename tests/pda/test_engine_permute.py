@@ -69,6 +69,7 @@ def permutations() -> Iterator[tuple[Members, bytes, int, int]]:
                 yield tuple(zip(words, flags, strict=True)), separator, minimum, maximum
 
 
+@pytest.mark.untraced
 def test_small_permutations(engine: Engine) -> None:
     """Members, flags, separators and bounds of all kinds."""
     longest = LENGTH + 9  # the longest way from a text of LENGTH letters to an end

@@ -293,6 +293,7 @@ def test_a_note_is_found_wherever_it_stands(schema: Any) -> None:
     assert report.messages == Report(Registry(schema), formats=False).messages
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("block", range(4))
 def test_notes_in_random_places(block: int) -> None:
     """The same, for a misspelt keyword in each subschema of random schemas, also deep ones, in two of them, and in none."""
