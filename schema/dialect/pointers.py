@@ -5,6 +5,7 @@ Only errors ask for places, so the compiler carries no pointers along.
 
 from __future__ import annotations
 
+import json
 import marshal
 from collections.abc import Mapping
 from typing import Any, Final
@@ -63,6 +64,11 @@ _MARSHALLED: Final = 2000
 """The deepest nesting of values that `marshal` writes."""
 
 
+def _text_fits(schema: Any, limits: Limits) -> bool:
+    """Whether the JSON text of a plain value shows that `check_size` would not find it too long: that counts at most half as much again."""
+    return 3 * len(json.dumps(schema, ensure_ascii=False, separators=(",", ":"))) <= 2 * limits.specification_bytes
+
+
 def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
     """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON; `serialised`: its bytes, if they are known."""
     # PERF: to serialise a schema takes a tenth of the time of a walk.
@@ -70,7 +76,7 @@ def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> No
         size = len(Serialiser(limits).key(schema)) if serialised is None else serialised
         if surely_fits(size, limits):
             return
-        if TEXT_OF_A_BYTE * size <= limits.specification_bytes and limits.nesting >= _MARSHALLED:
+        if limits.nesting >= _MARSHALLED and (TEXT_OF_A_BYTE * size <= limits.specification_bytes or _text_fits(schema, limits)):
             marshal.dumps(schema, 2)  # ValueError where it is nested deeper; without the size known it might have no end
             return
     except (TypeError, ValueError, RecursionError, LimitError):

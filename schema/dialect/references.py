@@ -147,6 +147,19 @@ class Registry:
     {'type': 'null'}
     """
 
+    __slots__ = (
+        "_lone_anchors",
+        "_numbers",
+        "default",
+        "documents",
+        "embedded",
+        "opened",
+        "resources",
+        "root",
+        "targets",
+        "unknown_dialects",
+    )
+
     def __init__(
         self, schema: Any, documents: Mapping[str, Any] | None = None, *, default: Dialect = DEFAULT, closed: bool = False
     ) -> None:
