@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+from support.scripts import SCRIPTS, script
 
 
 @pytest.fixture(scope="module")
 def mutants() -> ModuleType:
     """scripts/mutants.py."""
-    spec = importlib.util.spec_from_file_location("mutants", SCRIPTS / "mutants.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("mutants")
 
 
 @pytest.fixture(scope="module")

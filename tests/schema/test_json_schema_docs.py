@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "json_schema_docs.py"
+from support.scripts import script
 
 
 @pytest.fixture(scope="module")
 def docs() -> ModuleType:
     """The script that writes the document."""
-    specification = importlib.util.spec_from_file_location("json_schema_docs", SCRIPT)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return script("json_schema_docs")
 
 
 def test_document_is_current(docs: ModuleType) -> None:

@@ -28,15 +28,6 @@ SCHEMA = {
 }
 
 
-def joined_sources(folder: Path, count: int = 4) -> list[Path]:
-    """Files that include those of the kernel but for the bindings: headers are read once for many, which takes a quarter of the time."""
-    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.parent.name != "bindings"]
-    joined = [folder / f"kernel_{at}.cpp" for at in range(count)]
-    for at, path in enumerate(joined):
-        path.write_text("".join(f'#include "{source}"\n' for source in sources[at::count]))
-    return joined
-
-
 def write_vocabulary(path: Path) -> Path:
     """The vocabulary as the programs read it."""
     tokens = [token or b"" for token in TOKENS]

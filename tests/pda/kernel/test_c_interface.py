@@ -13,7 +13,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.programs import KERNEL, NAMES, STOP, TOKENS, VOCABULARY, grammars, joined_sources, random_walk, run, write_vocabulary
+from support.programs import KERNEL, NAMES, STOP, TOKENS, VOCABULARY, grammars, random_walk, run, write_vocabulary
+from support.scripts import script
 
 from stackmask import Compiler
 
@@ -30,7 +31,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         pytest.skip("needs a C and a C++ compiler")
     folder = tmp_path_factory.mktemp("objects")
     cached = [ccache] if (ccache := shutil.which("ccache")) else []
-    sources = joined_sources(folder)
+    sources = script("cross_compile").joined_sources(folder)
 
     def compiled(source: Path) -> Path:
         made = folder / f"{source.stem}.o"
