@@ -99,8 +99,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = _function(item)
         place, count = places[name], counts[name]
         places[name] += 1
-        is_picked = place * MOST_TRACED // count != (place - 1) * MOST_TRACED // count
-        item.stash[UNTRACED] = item.get_closest_marker("untraced") is not None or (count > MOST_TRACED and not is_picked)
+        is_picked = place * MOST_TRACED // count != (place - 1) * MOST_TRACED // count  # always, where there are no more
+        item.stash[UNTRACED] = item.get_closest_marker("untraced") is not None or not is_picked
 
 
 def _function(item: pytest.Item) -> str:

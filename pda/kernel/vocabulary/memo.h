@@ -138,7 +138,7 @@ class Memos {
   }
 
  private:
-  static constexpr std::size_t OVERHEAD = 160;  // of an entry: its node and bucket in the table, its key, a shared pointer's control block
+  static constexpr std::size_t OVERHEAD = 160;  // of an entry: itself with its key, its slot in the table, a shared pointer's control block
   template <class Value>
   struct Memo {
     MemoTable<Value> young, old;

@@ -1,11 +1,9 @@
 """SGLang's tool detectors read what its structural tags let stackmask write; runs where SGLang is installed."""
 
 import runpy
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+from support.scripts import SCRIPTS
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen", "kimi_k2"])

@@ -1,11 +1,9 @@
 """VLLM's tool parsers read what its structural tags, and the notations of the server, let stackmask write; runs where vLLM is installed."""
 
 import runpy
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+from support.scripts import SCRIPTS
 
 
 @pytest.mark.parametrize("name", ["hermes", "kimi_k2", "deepseek_v31"])
