@@ -16,7 +16,7 @@ Not here: minimisation (minimize.py), questions about a language (language.py), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import add, and_, gt, or_
@@ -420,7 +420,7 @@ class _Pairs(Protocol[KeyT, RowT]):
 
     width: int
 
-    def row(self, pair: int) -> tuple[KeyT, Collection[int]]:
+    def row(self, pair: int) -> tuple[KeyT, set[int]]:
         """The row of a pair, and its targets."""
 
     def is_dead(self, pair: int) -> bool:
@@ -446,13 +446,12 @@ def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: Boolea
     row_of, renamed, is_dead = pairs.row, pairs.renamed, pairs.is_dead
     for pair in todo:
         row, targets = row_of(pair)
-        for target in targets:
-            if target not in numbers:
-                if is_dead(target):
-                    numbers[target] = -1
-                else:
-                    numbers[target] = len(todo)
-                    todo.append(target)
+        for target in targets.difference(numbers):
+            if is_dead(target):
+                numbers[target] = -1
+            else:
+                numbers[target] = len(todo)
+                todo.append(target)
         rows.append(renamed(row, numbers))
         work += 4 + len(row) // 4
         expected += 4 + len(targets) // 2
@@ -503,7 +502,7 @@ class _ClassPairs:
             pairs.may_meet = common_lengths((one.rows, left.accepting), (other.rows, right.accepting))
         return pairs
 
-    def row(self, pair: int) -> tuple[list[int], Collection[int]]:
+    def row(self, pair: int) -> tuple[list[int], set[int]]:
         p, q = divmod(pair, self.width)
         targets = list(map(add, self.left[p], self.right[q]))
         return targets, set(targets)
@@ -541,11 +540,11 @@ class _LabelPairs:
         self.width = len(self.right)
         self.dead = len(self.left) * self.width - 1 if operation.left_sink and operation.right_sink else -1
 
-    def row(self, pair: int) -> tuple[Row, Collection[int]]:
+    def row(self, pair: int) -> tuple[Row, set[int]]:
         p, q = divmod(pair, self.width)
         self.budget.spend(1 + min(len(self.left[p]) * len(self.right[q]), len(self.left[p]) + len(self.right[q]) + 256) // 2)
         row = _meet_rows(self.left[p], self.right[q], self.width, self.labels)
-        return row, [target for target, _ in row]
+        return row, {target for target, _ in row}
 
     def is_dead(self, pair: int) -> bool:
         return pair == self.dead

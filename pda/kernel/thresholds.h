@@ -36,6 +36,7 @@ struct Thresholds {
   u32 shared_states = 12;  // states from which on an expression that stands in several places becomes a rule
   u32 inlined_states = 12;  // a rule of at most this many states is inlined wherever it is called
   u32 inlined_open_states = 64;  // ... and of this many, if it may end where it may also go on
+  u32 inlined_behind_loop = 256;  // ... and of this many, behind a loop over a large class of characters
   u32 few_states = 16;  // an automaton of at most this many is lowered at once
   u32 sharing_bytes = 512;  // of all words among alternatives, from which on they share what they begin with
   u32 spelled_bytes = 64;  // of a long text that are lowered at a time
@@ -75,6 +76,7 @@ inline constexpr struct {
     {"shared_states", &Thresholds::shared_states},
     {"inlined_states", &Thresholds::inlined_states},
     {"inlined_open_states", &Thresholds::inlined_open_states},
+    {"inlined_behind_loop", &Thresholds::inlined_behind_loop},
     {"few_states", &Thresholds::few_states},
     {"sharing_bytes", &Thresholds::sharing_bytes},
     {"spelled_bytes", &Thresholds::spelled_bytes},

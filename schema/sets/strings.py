@@ -499,7 +499,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
     rows = [project(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
     budget.spend(sum(map(len, rows)) * (1 + len(shared) // 32))
     start = (0,) * len(known)
-    seen: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {start: (start, -1)}  # each with the one before it, and the class read there
+    seen = {start: start}  # each with the one before it
     level = [start]
     length = 0
     while level:
@@ -510,16 +510,17 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
                 first = {number: chr(lo) for lo, _, number in reversed(intervals)}
                 text = []
                 while states != start:
-                    states, place = seen[states]
-                    text.append(first[places[place]])
+                    before = seen[states]
+                    read = list(zip(*map(getitem, rows, before), strict=True)).index(states)
+                    text.append(first[places[read]])
+                    states = before
                 return length, "".join(reversed(text))
-        following: list[tuple[int, ...]] = []
+        following: dict[tuple[int, ...], tuple[int, ...]] = {}
         for states in level:
-            for place, targets in enumerate(zip(*map(getitem, rows, states), strict=True)):
-                if targets not in seen and -1 not in targets:
-                    seen[targets] = states, place
-                    following.append(targets)
-        level = following
+            following.update(dict.fromkeys(zip(*map(getitem, rows, states), strict=True), states))
+        level = [states for states in following if states not in seen and -1 not in states]
+        for states in level:
+            seen[states] = following[states]
         budget.spend(len(level) * (2 + len(shared) // 4 + len(known) * len(shared) // 32))
         length += 1
         if len(seen) > MOST_TUPLES:

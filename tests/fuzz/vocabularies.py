@@ -140,6 +140,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "shared_states": (0, 2),
     "inlined_states": (0, 2),
     "inlined_open_states": (0, 8),
+    "inlined_behind_loop": (0, 4, 256),
     "few_states": (0, 1, 4),
     "sharing_bytes": (0, 2),
     "spelled_bytes": (1, 2),

@@ -551,3 +551,38 @@ def test_left_recursive_rules_that_are_called_elsewhere(engine: Engine) -> None:
         assert accepts(start, text.encode()), text
     for text in ["<z>", "<y>", "[x]", "[z]", "[(x)]", "[(y)]", "<(x3)>", "<z2>", "[(z]", "<x3>", "[(z)3]"]:
         assert not accepts(start, text.encode()), text
+
+
+def searched(b: GrammarBuilder, shared: str, ends: list[str], separator: bytes) -> Grammar:
+    """One string behind the other that each contain a text, which all begin alike."""
+    first, characters = b.literal(shared.encode()), b.chars((32, 33, 35, 0x10FFFF))
+    loop = b.repeat(characters, 0, -1)
+    strings = [b.seq(b.literal(b'"'), loop, first, b.literal(end.encode()), loop, b.literal(b'"')) for end in ends]
+    return one_rule(b, b.seq(*(part for string in strings for part in (string, b.literal(separator)))))
+
+
+@pytest.mark.parametrize(("most", "inlined"), [(256, True), (0, False), (19, False)])
+def test_what_patterns_share_behind_a_loop_is_a_part_of_them(kernel: Engine, reference: Engine, most: int, inlined: bool) -> None:
+    """Two patterns that are searched for and share 20 characters: the classes before them are taken as a whole, which a call prevents."""
+    shared = "/api/v1/users/shared"
+    grammar = searched(GrammarBuilder(), shared, ["one", "two"], b",")
+    words = [word.encode() for word in ("/api", "/v1", "/users", "/shared", "one", 'two"', "on", '",', '","', " an", "y é", "té")]
+    tokens: list[bytes | None] = [*BYTES[:256], *words, b"x" * 30, None]
+    prepared = prepare(kernel, grammar, tokens, thresholds={"inlined_behind_loop": most})
+    at = kernel.Matcher(prepared, [len(tokens) - 1])
+    slow = matcher(reference, grammar, tokens, (len(tokens) - 1,))
+    for byte in f'"see {shared}, {shared}one","{shared}two"'.encode():
+        assert mask_of(at, len(tokens)) == mask_of(slow, len(tokens))
+        assert at.accept_token(byte) and slow.accept_token(byte)
+    assert (prepared.statistics["lasting"] > 0) is inlined
+
+
+def test_what_many_patterns_share_is_a_rule(kernel: Engine) -> None:
+    """Copies behind loops are bounded: the shared text of 400 patterns has 250 characters, of which 100,000 states would come."""
+    b = GrammarBuilder()
+    grammar = searched(b, "s" * 250, [f"{number:03}" for number in range(400)], b"")
+    prepared = prepare(kernel, grammar)
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.accept_bytes(b'"' + b"s" * 250 + b'000""')
+    mask_of(at, len(BYTES))
+    assert prepared.statistics["nfa_states"] < 10_000

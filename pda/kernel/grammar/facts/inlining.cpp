@@ -7,6 +7,8 @@ namespace stackmask {
 
 namespace {
 
+constexpr u64 MOST_ADDED = 65'536;  // states, by inlining what follows loops
+
 class Inlining : Pass {
  public:
   Inlining(const Expressions& expressions, const Thresholds& thresholds, Survey& survey)
@@ -16,6 +18,7 @@ class Inlining : Pass {
   // rule that ends inside a large loop would pass a large set of trie nodes to its caller.
   void run() {
     facts_.whole.assign(facts_.flags.size(), 1);
+    find_behind_loops();
     for (const u32 vertex : order_)
       if (facts_.is(vertex, CALLED_ONCE) && may_inline(vertex)) facts_.flags[vertex] |= INLINED;
     for (const u32 v : order_) {  // callees come before the vertices that they are inlined into
@@ -34,13 +37,53 @@ class Inlining : Pass {
         if (ends_open(v)) flags |= OPEN;
       }
       if (facts_.is(v, INLINED) || facts_.is_recursive(v) || !may_inline(v)) continue;
-      if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN)))
+      if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN)) ||
+          inlined_behind_loop(v))
         flags |= INLINED;
     }
   }
 
  private:
   const Thresholds& thresholds_;
+  PooledVector<u8> behind_loop_;  // by vertex: it stands behind a loop over a large class, which it may read as well
+  PooledVector<u32> places_;      // by vertex: how often it occurs
+  u64 added_ = 0;                 // states
+
+  // PERF: no state of such a loop calls then, and masks take its classes as a whole. A grammar of two patterns that are searched for and
+  // begin with the same 24 characters took 1.4 ms for each mask.
+  bool inlined_behind_loop(u32 vertex) {
+    if (!behind_loop_[vertex] || facts_.whole[vertex] > thresholds_.inlined_behind_loop) return false;
+    const u64 more = static_cast<u64>(places_[vertex]) * facts_.whole[vertex];
+    if (added_ + more > MOST_ADDED) return false;
+    added_ += more;
+    return true;
+  }
+
+  void find_behind_loops() {
+    behind_loop_.assign(facts_.flags.size(), 0);
+    places_.assign(facts_.flags.size(), 0);
+    for (std::size_t i = order_.size(); i-- > 0;) {  // callers come before what they call
+      const u32 v = order_[i];
+      bool behind = behind_loop_[v];
+      const bool sequence = v < nodes_ && op(v) == OP_SEQ;
+      const bool begins = v >= nodes_ || op(v) == OP_ALT || op(v) == OP_REPEAT || op(v) == OP_CAPTURE || op(v) == OP_CALL;
+      each_child(v, [&](u32 c) {
+        places_[c]++;
+        if (behind && (sequence || begins)) behind_loop_[c] = 1;
+        if (sequence) behind = is_large_loop(c) || (behind && facts_.is(c, NULLABLE));
+      });
+    }
+  }
+
+  bool is_large_loop(u32 vertex) const {
+    if (vertex >= nodes_ || op(vertex) != OP_REPEAT || ex_.arg(vertex, 2) >= 0) return false;
+    const u32 body = operand(vertex);
+    if (op(body) != OP_CHARS) return false;
+    u32 ascii = 0;
+    for (std::size_t i = 1; i + 1 < ex_.count(body) && ex_.arg(body, i) < 128; i += 2)
+      ascii += static_cast<u32>(std::min(ex_.arg(body, i + 1), 127) - ex_.arg(body, i)) + 1;
+    return ascii >= thresholds_.dense_bytes;
+  }
 
   bool may_inline(u32 vertex) const {
     if (vertex == root() || (vertex < nodes_ && !facts_.is(vertex, SHARED))) return false;
