@@ -164,6 +164,26 @@ def class_table(transitions: Ranges) -> ClassTable | None:
     return ClassTable(tuple(points), classes, list(zip(*numbers, strict=True)))
 
 
+def merged_table(rows: Sequence[ClassRow], intervals: Sequence[Interval]) -> ClassTable:
+    """The table of rows by finer classes, each of some of the intervals; classes that no state tells apart become one.
+
+    >>> merged_table([(1, 1, -1), (-1, -1, -1)], [(97, 98, 0), (99, 99, 1), (100, 120, 2)]).rows
+    [(-1, 1), (-1, -1)]
+    """
+    numbers: dict[tuple[int, ...], int] = {(-1,) * len(rows): 0}
+    class_of = [numbers.setdefault(column, len(numbers)) for column in zip(*rows, strict=True)]
+    points, classes = [0], []
+    for lo, hi, number in (*intervals, (0x110000, -1, 0)):
+        for start in (*_BOUNDS[1:3], lo):  # between two intervals no state reads; surrogates are an interval of their own
+            if points[-1] < start <= lo:
+                points.append(start)
+                classes.append(0)
+        if hi >= 0:
+            points.append(hi + 1)
+            classes.append(class_of[number])
+    return ClassTable(tuple(points), tuple(classes), list(zip(*numbers, strict=True)))
+
+
 def common_refinement(automata: Sequence[ClassTable]) -> tuple[list[Interval], list[tuple[int, ...]]]:
     """The classes that some automata together tell apart, in the order of their first characters.
 

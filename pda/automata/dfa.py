@@ -466,7 +466,11 @@ def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: Boolea
     ends = [divmod(pair, pairs.width) for pair in todo]
     in_left, in_right = (*left.accepting, False), (*right.accepting, False)
     accepting = [operation.accepts(in_left[p], in_right[q]) for p, q in ends]
-    return Dfa(*canonical_form(pairs.rows(rows), accepting, budget))
+    written = pairs.rows(rows)
+    found = Dfa(*canonical_form(written, accepting, budget))
+    if isinstance(written, ClassRows) and written.numbered:
+        found.tables.append(written.table())
+    return found
 
 
 class _ClassPairs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect
 from types import ModuleType
 from unittest.mock import patch
 
@@ -87,6 +88,24 @@ def test_products_by_labels(limit: tuple[ModuleType, str], left: Dfa, right: Dfa
         assert [operation(*again) for operation in operations] == by_classes
     with patch.object(dfa, "LARGE_PRODUCT", 0):
         assert [operation(left, right) for operation in operations] == by_classes
+
+
+@given(automata, automata, st.sampled_from(["union", "intersection", "difference"]))
+def test_products_know_their_classes(left: Dfa, right: Dfa, operation: str) -> None:
+    """The rows by classes that a product is kept with are those of its ranges, and further products are the same with them."""
+    found = getattr(dfa, operation)(left, right)
+    again = Dfa(found.transitions, found.accepting)
+    kept, read = dfa.by_classes(found), dfa.by_classes(again)
+    assert kept is not None and read is not None
+    for table in (kept, read):
+        assert len(set(zip(*table.rows, strict=True))) == len(table.rows[0]), "classes that no state tells apart"
+    for character in {0, 0x10FFFF, *(end for row in found.transitions for lo, hi, _ in row for end in (lo - 1, lo, hi, hi + 1))}:
+        if 0 <= character <= 0x10FFFF and not 0xD800 <= character <= 0xDFFF:
+            columns = [[row[table.classes[bisect(table.points, character) - 1]] for row in table.rows] for table in (kept, read)]
+            assert columns[0] == columns[1]
+    for other in (left, right):
+        assert dfa.difference(found, other) == dfa.difference(again, other)
+        assert dfa.union(found, other) == dfa.union(again, other)
 
 
 @given(automata, automata)
