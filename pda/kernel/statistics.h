@@ -13,7 +13,7 @@ struct Statistics {
   // Class loops: of all, those of each kind; where none was found; and those below a node with a large subtree.
   u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, leaving_chains = 0;
   u64 absorbing = 0, guarded_absorbing = 0, excluded = 0;
-  u64 closed = 0, bounded_closed = 0, lasting = 0, large_loops = 0, large_walks = 0;
+  u64 closed = 0, bounded_closed = 0, lasting = 0, bounded_lasting = 0, large_loops = 0, large_walks = 0;
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0, united_calls = 0;
   // Guards.
   u64 refusals = 0, refuted = 0, unverified = 0, held_trials = 0, counted_texts = 0, searches = 0;
@@ -47,6 +47,7 @@ inline constexpr struct {
     {"closed", &Statistics::closed},
     {"bounded_closed", &Statistics::bounded_closed},
     {"lasting", &Statistics::lasting},
+    {"bounded_lasting", &Statistics::bounded_lasting},
     {"large_loops", &Statistics::large_loops},
     {"large_walks", &Statistics::large_walks},
     {"own_masks", &Statistics::own_masks},

@@ -12,6 +12,9 @@ constexpr u64 LASTING_UNKNOWN = ~0ull;
 // Items of a state, with more of which fewer states are looked at for closed classes.
 // PERF: seven patterns of keys that match anywhere make too many states, of 129 items each: to see that took half of a step of 34 ms.
 constexpr std::size_t FEW_CLOSED = 32;
+constexpr u32 FEW_LEFT = 4;                 // characters, below which a repetition near its end is no lasting item
+constexpr u32 MOST_IN_ROW = 64;              // states in a row, of which more are as good as any number
+constexpr std::size_t MOST_BETWEEN = 8;      // states of the NFA between two of them
 constexpr std::size_t MOST_LASTING = 4;     // items of a state that are tried
 constexpr u32 MOST_AHEAD = 32;              // states until there is such an item
 constexpr std::size_t MOST_REACHED = 4096;  // states of the NFA that are looked at
@@ -283,8 +286,7 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
   return found;
 }
 
-const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
-  static const LastingItem NO_ITEM;
+LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
   struct Candidate {
     bool counts;
     u32 bytes;  // that it reads
@@ -292,6 +294,7 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
     Item item;
   };
   PooledVector<Candidate> candidates;
+  PooledVector<std::pair<u32, Item>> counted;  // (characters that a repetition can still read, its item)
   dfa_.work().spend(2 * dfa_.items(state).size());
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
@@ -301,6 +304,9 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
       const Head& head = nfa_.heads[body];
       if (head.automaton || head.permutation) continue;
       candidate.maximum = head.maximum;
+      if (const u32 count = nfa_.registers.get(item.reg).count;
+          head.maximum != NONE && count < head.maximum && head.maximum - count >= FEW_LEFT)
+        counted.push_back({head.maximum - count, item});
     }
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
       if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) candidate.bytes += edge.hi - edge.lo + 1u;
@@ -315,7 +321,25 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
   for (std::size_t i = 0; i < tried && (!inside || (live & ~inside & SIG_WORDS)); i++)
     if (const u64 classes = classes_of_item(candidates[i].item); std::popcount(classes & live) > std::popcount(inside & live))
       inside = classes;
-  if (!inside) return NO_ITEM;
+  u32 left = NONE;
+  if (!inside || (live & ~inside & SIG_WORDS)) {
+    std::sort(counted.begin(), counted.end(),
+              [](const auto& a, const auto& b) { return std::tie(b.first, a.second) < std::tie(a.first, b.second); });
+    counted.resize(std::min(counted.size(), MOST_LASTING));
+    PooledVector<std::tuple<u32, u32, u64>> rows;  // (number of live classes, characters, classes)
+    auto add = [&](u64 classes, u32 characters) {
+      if (characters >= FEW_LEFT) rows.push_back({static_cast<u32>(std::popcount(classes & live)), characters, classes});
+    };
+    for (const auto& [characters, item] : counted) add(counted_classes(item), characters);
+    for (std::size_t i = 0; i < tried; i++)
+      if (!candidates[i].counts)
+        if (const auto [classes, characters] = row_of_states(candidates[i].item.state); classes) add(classes, characters);
+    if (!rows.empty())
+      if (const auto [number, characters, classes] = *std::max_element(rows.begin(), rows.end());
+          number > static_cast<u32>(std::popcount(inside & live)))
+        inside = classes, left = characters;
+  }
+  if (!inside) return {};
   PooledVector<u32> key;
   key.assign(1, static_cast<u32>(inside));
   key.push_back(static_cast<u32>(inside >> 32));
@@ -327,7 +351,75 @@ const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
     const LastingItem found = stays(std::span(key).subspan(2), inside);
     stays_.push_back(found);
   }
-  return stays_[id];
+  LastingItem found = stays_[id];
+  found.left = left;
+  return found;
+}
+
+// The ASCII classes by which a state of the NFA leads to one that reads them again, and so on, as those of a short repetition that is not
+// counted do; and how many characters of them it reads.
+std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first) {
+  struct Move {
+    NfaStateId target;
+    AsciiSet bytes;
+  };
+  auto size = [](const AsciiSet& bytes) { return std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]); };
+  // The target that most characters lead to, all of `needed` among them.
+  auto best = [&](NfaStateId from, const AsciiSet& needed) {
+    PooledVector<NfaStateId> reached;
+    reached.push_back(from);
+    Move found{NfaStateId(NONE), {}};
+    for (std::size_t i = 0; i < reached.size(); i++) {
+      nfa_.expand(reached[i]);
+      dfa_.work().spend(2);
+      if (nfa_.counting(reached[i]).head != NONE || nfa_.counting(reached[i]).body != NONE) continue;
+      PooledVector<Move> moves;
+      for (u32 e = nfa_.states[reached[i]].first; e != NONE; e = nfa_.edges[e].next) {
+        const Edge& edge = nfa_.edges[e];
+        if (edge.kind == EDGE_EPSILON && reached.size() < MOST_BETWEEN) reached.push_back(edge.target);
+        if (edge.kind != EDGE_BYTE || edge.lo > 127) continue;
+        auto move = std::find_if(moves.begin(), moves.end(), [&](const Move& each) { return each.target == edge.target; });
+        if (move == moves.end()) move = moves.insert(moves.end(), {edge.target, {}});
+        move->bytes.add(edge.lo, std::min<u8>(edge.hi, 127));
+      }
+      for (const Move& move : moves)
+        if (move.bytes.holds(needed) && size(move.bytes) > size(found.bytes)) found = move;
+    }
+    return found;
+  };
+  const Move move = best(first, {});
+  const u64 classes = signature_inside(move.bytes);
+  if (!classes) return {0, 0};
+  const AsciiSet needed = ascii_inside(classes);
+  u32 characters = 1;
+  for (NfaStateId at = move.target; characters < MOST_IN_ROW; characters++) {
+    const Move next = best(at, needed);
+    if (next.target == NONE) break;
+    at = next.target;
+  }
+  return {classes, characters};
+}
+
+// The ASCII classes by whose every character an item of a repetition leads to itself with a count of one more.
+u64 ClassLoops::counted_classes(const Item& item) {
+  Register reg = nfa_.registers.get(item.reg);
+  reg.count++;
+  const Head& head = nfa_.heads[nfa_.counting(item.state).body];
+  if (reg.further) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
+  const Item next{item.state, nfa_.registers.id(reg)};
+  const StateId from = dfa_.intern_items({&item, 1});
+  dfa_.build(from);
+  AsciiSet bytes;
+  for (u32 r = 0; r < dfa_[from].range_count; r++) {
+    const Range range = dfa_.range(from, r);
+    if (range.lo > 127) break;
+    dfa_.work().spend(4);
+    const StateId target = dfa_.range_target(from, r);
+    if (target == DEAD) continue;
+    const std::span<const Item> items = dfa_.items(target);
+    if (std::binary_search(items.begin(), items.end(), next)) bytes.add(range.lo, std::min<u8>(range.hi, 127));
+  }
+  return signature_inside(bytes);
 }
 
 // The classes by whose every character the item leads to itself; or, where it counts, by a few characters to states that have such an item,

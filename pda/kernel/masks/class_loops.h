@@ -41,6 +41,7 @@ struct ClosedClasses {
 // be reached by them, all of which read all of them.
 struct LastingItem {
   u64 inside = 0;         // 0 where there is none, or where texts of the classes may end or call
+  u32 left = NONE;        // so many characters of the classes lead to states that have it with other counts; NONE for any number
   std::bitset<256> read;  // bytes that lead on from some of the states
 };
 
@@ -54,7 +55,7 @@ class ClassLoops {
     return find_byte_run(state);
   }
   ClosedClasses closed_classes(StateId state);
-  const LastingItem& lasting_item(StateId state, u64 live);  // of those tried the one with most of the live classes
+  LastingItem lasting_item(StateId state, u64 live);  // of those tried the one with most of the live classes
   // The state after any character above U+007F except spaces, or after any such space; DEAD if these lead to different states.
   StateId non_ascii_target(StateId state, bool spaces);
   StateId after_exit(StateId state, u32 exit);              // as RuleDfa::next, for the exits of classes.h
@@ -82,6 +83,8 @@ class ClassLoops {
   template <class Enter, class Narrow>
   u64 close_under(u64 inside, StateId first, u32 most, std::vector<StateId>& seen, Enter enter, Narrow narrow);
   u64 classes_of_item(const Item& item);
+  u64 counted_classes(const Item& item);
+  std::pair<u64, u32> row_of_states(NfaStateId first);
   LastingItem stays(std::span<const u32> nfa_states, u64 inside);
   ByteRun counted_run(StateId state) const;      // without a look at its successors
   bool reads_outside(StateId state, u64 inside) const;  // an item without a count, or with a new count, reads characters of the classes

@@ -8,6 +8,10 @@
 //
 //   .*x.{9}y    after x, ax, xx ...: up to 2^9 states, all with the item that waits for an x
 //
+// Where the item counts, this holds for as many characters as it has left, and longer tokens are tried.
+//
+//   (a[a-z]{1,40}|b[a-z]{1,30}|...)+    after abcb: the item of a can read 38 letters, whatever the others do
+//
 // Assumes that no state of the set ends or calls. If a counted automaton has bounds, it also assumes that no item outside it, or in it but
 // entered again, reads the classes.
 //
@@ -53,6 +57,24 @@ bool leaves_seldom(const StateMaskBuilder& mask, u64 inside, u64 exits) {
   return nodes <= few;
 }
 
+// Adds those of some tokens that a state can read.
+// PERF: they come in the order of their texts, so the states of what one begins with like the last are known.
+void try_tokens(StateMaskBuilder& mask, StateId state, const std::vector<TokenId>& tokens) {
+  mask.path[0] = state;
+  std::size_t known = 0;  // the bytes of the last text whose states the path has
+  std::string_view last;
+  for (const TokenId token : tokens) {
+    const std::string_view text = std::string_view(mask.trie.text(token)).substr(mask.index->depth());
+    std::size_t depth = 0;
+    while (depth < known && depth < text.size() && text[depth] == last[depth]) depth++;
+    mask.dfa.work().spend(4 + (text.size() - depth) / 2);
+    for (; depth < text.size() && mask.path[depth] != DEAD; depth++)
+      mask.path[depth + 1] = mask.dfa.next(mask.path[depth], static_cast<u8>(text[depth]));
+    known = depth, last = text;
+    if (depth == text.size() && mask.path[depth] != DEAD) mask.tokens.push_back(token);
+  }
+}
+
 void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, NodeId>>& landed) {
   std::sort(landed.begin(), landed.end());
   PooledVector<NodeId> below;
@@ -87,19 +109,13 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   follow_exits(mask, state, inside, nullptr, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
-  auto try_token = [&](TokenId token) {
-    StateId at = state;
-    mask.dfa.work().spend(4);
-    for (const char byte : mask.trie.text(token).substr(mask.index->depth()))
-      if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
-    if (at != DEAD) mask.tokens.push_back(token);
-  };
-  if (surely != maybe)
-    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const TokenId token : *tokens) try_token(token);
+  if (surely != maybe) try_tokens(mask, state, *mask.index->loop_tokens(inside, surely + 1, maybe));
   // After the last characters of the classes another may begin, and a token may end inside it.
+  PooledVector<TokenId> ending_inside;
   if (maybe < left && (inside & SIG_INCOMPLETE))
     for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const TokenId token : *tokens)
-      if (static_cast<u8>(mask.trie.text(token).back()) >= 0x80) try_token(token);
+      if (static_cast<u8>(mask.trie.text(token).back()) >= 0x80) ending_inside.push_back(token);
+  try_tokens(mask, state, ending_inside);
   mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;
   go_on_where(mask, landed);
   return true;
@@ -112,8 +128,9 @@ bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& l
   PooledVector<std::pair<StateId, NodeId>> landed;
   follow_exits(mask, state, lasting.inside, &lasting.read, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
-  mask.take_bitmask(mask.index->loop_mask(lasting.inside, NONE));
-  mask.statistics.lasting++;
+  mask.take_bitmask(mask.index->loop_mask(lasting.inside, lasting.left));
+  if (lasting.left != NONE) try_tokens(mask, state, *mask.index->loop_tokens(lasting.inside, lasting.left + 1, NONE));
+  mask.statistics.lasting++, mask.statistics.bounded_lasting += lasting.left != NONE;
   go_on_where(mask, landed);
   return true;
 }

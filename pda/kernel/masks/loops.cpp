@@ -58,12 +58,13 @@ bool take_class_loop(StateMaskBuilder& mask, StateId state) {
     if (!made) mask.clear();
     return made;
   };
-  bool made = !is_simple(mask, state, loop) && attempt(take_lasting_item(mask, state, loop));
+  const bool simple = is_simple(mask, state, loop);
+  bool made = !simple && attempt(take_lasting_item(mask, state, loop));
   if (!made) {
     const bool chain_first = chain_is_cheapest(mask, state, loop);
     auto take_chain = [&] { return loop.inside && attempt(take_counter_chain(mask, state, loop)); };
     made = (chain_first && take_chain()) || attempt(take_absorbing_state(mask, state, loop)) || attempt(take_closed_classes(mask, state)) ||
-           (!chain_first && take_chain());
+           (!chain_first && take_chain()) || (simple && attempt(take_lasting_item(mask, state, loop)));
   }
   (made ? mask.statistics.loops : mask.statistics.loop_fallbacks)++;
   mask.statistics.large_loops += made && mask.index->node() != TokenTrie::ROOT;

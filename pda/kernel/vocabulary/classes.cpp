@@ -172,6 +172,7 @@ std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, 
     auto found = std::make_shared<std::vector<TokenId>>();
     for (std::size_t i = 0; i < tokens_.size(); i++)
       if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(tokens_[i]);
+    std::sort(found->begin(), found->end(), [this](TokenId a, TokenId b) { return trie_.text(a) < trie_.text(b); });
     const std::size_t bytes = found->capacity() * sizeof(TokenId);
     return made_with(std::move(found), bytes);
   });

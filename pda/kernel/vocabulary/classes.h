@@ -126,7 +126,7 @@ class ClassIndex {
 
   // Tokens whose signature lies in `inside` and that have at most `chars` characters.
   std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
-  // Tokens whose signature lies in `inside`, of `low` to `high` characters.
+  // Tokens whose signature lies in `inside`, of `low` to `high` characters, in the order of their texts.
   std::shared_ptr<const std::vector<TokenId>> loop_tokens(u64 inside, u32 low, u32 high) const;
   // loop_mask, and the tokens that end with an exit after a path inside the loop: one of `exits`, after low << 32 | high characters.
   std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;

@@ -12,7 +12,7 @@ from random import Random
 from string import ascii_letters
 
 import pytest
-from support.engines import Engine, load_engine, matcher, one_rule
+from support.engines import Engine, load_engine, matcher, one_rule, prepare
 
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa
@@ -84,6 +84,12 @@ def gap(builder: GrammarBuilder, node: NodeId) -> NodeId:
     return builder.seq(node, builder.alt(builder.seq(blanks, builder.literal(b",")), builder.seq(blanks, builder.literal(b"}"))))
 
 
+def ending_anywhere(builder: GrammarBuilder, most: dict[str, int]) -> NodeId:
+    """Words that begin with two letters and have some more, one directly behind the other or with blanks between them."""
+    words = [builder.seq(builder.literal(begin.encode()), string(builder, 1, n, (97, 122), UTF8)) for begin, n in most.items()]
+    return builder.repeat(builder.seq(builder.alt(*words), string(builder, 0, -1, (32, 32), UTF8)), 1, -1)
+
+
 CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     "any string": lambda b: string(b, 0, -1),
     "to 20": lambda b: string(b, 0, 20),
@@ -108,6 +114,8 @@ CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     "words counted": lambda b: b.repeat(
         b.seq(b.alt(*(string(b, 1, n, (48, 48 + n % 10, 97, 122)) for n in range(1, 40))), b.literal(b" ")), 1, -1
     ),
+    "letters that end anywhere": lambda b: ending_anywhere(b, {"ab": 30, "cd": 12, "gh": 7, "ij": 40}),
+    "letters that end anywhere, near the end": lambda b: ending_anywhere(b, {"ab": 5, "cd": 3, "gh": 6}),
     "anything but words": lambda b: b.except_words(["and", "an", "the", "foo.bar", "été"], JSON),
 }
 
@@ -140,6 +148,20 @@ def test_masks_are_what_is_accepted(tokens: list[bytes | None], name: str) -> No
         for token, data in enumerate(tokens):
             if data is not None:
                 assert (here.matching_prefix(data) == len(data)) == (token in allowed), (length, data)
+
+
+@pytest.mark.parametrize(("most", "text"), [(30, b"abcabcabx"), (30, b"abx"), (9, b"abxy")])
+def test_letters_that_a_repetition_has_left(tokens: list[bytes | None], most: int, text: bytes) -> None:
+    """What the word that can go on for longest has left is taken as a whole, whether its letters are counted or states in a row."""
+    builder = GrammarBuilder()
+    prepared = prepare(load_engine("kernel"), one_rule(builder, ending_anywhere(builder, {"ab": most, "cd": 3})), tokens)
+    at = load_engine("kernel").Matcher(prepared, [len(tokens) - 1])
+    assert at.accept_bytes(text)
+    allowed = set(at.allowed_tokens())
+    assert prepared.statistics["bounded_lasting"] == 1
+    assert {token for token, data in enumerate(tokens) if data is not None and at.matching_prefix(data) == len(data)} == allowed - {
+        len(tokens) - 1
+    }
 
 
 @pytest.mark.parametrize("set_bytes", [0, 20_000, 1 << 30])
