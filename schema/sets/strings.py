@@ -473,8 +473,6 @@ def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
 
 MOST_TUPLES: Final = 2_000
 """The bound of a search for the shortest common text. A set that it does not find empty is found empty when it is written."""
-
-
 _MANY_TESTS: Final = 8
 """So many automata may have an intersection that surely has too many states."""
 _MOST_COMMON: Final = 16
@@ -519,8 +517,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
         for states in level:
             following.update(dict.fromkeys(zip(*map(getitem, rows, states), strict=True), states))
         level = [states for states in following if states not in seen and -1 not in states]
-        for states in level:
-            seen[states] = following[states]
+        seen.update((states, following[states]) for states in level)
         budget.spend(len(level) * (2 + len(shared) // 4 + len(known) * len(shared) // 32))
         length += 1
         if len(seen) > MOST_TUPLES:
