@@ -263,7 +263,7 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
     "temperatures": (lambda: ebnf_grammar("root ::= x*\nx[temperature=0.5] ::= '(' x* ')' | [a-z]"), "((((a(b", 27_600),
     "strings": (lambda: schema('{"type": "string"}'), '"and the', 1_580),
     "lengths": (lambda: schema('{"type": "string", "minLength": 3, "maxLength": 45}'), '"and the', 4_940),
-    "counted classes": (lambda: regex_grammar(r"[a-z ]{3,45}[0-9]{2,20}\.[a-z]{1,9}"), "and the 12", 22_000),
+    "counted classes": (lambda: regex_grammar(r"[a-z ]{3,45}[0-9]{2,20}\.[a-z]{1,9}"), "and the 12", 14_600),
     "words in a text": (lambda: regex_grammar(r".*(?:foo|the|lazy).{5,60}"), "and the lazy", 9_900),
     "letters apart": (lambda: regex_grammar(r".*x.{70}y.{0,70}z.*"), "xxyxxyxyyx", 55_900),
     "words of many kinds": (lambda: regex_grammar(r"(?:[a-z]{1,90}|[a-z0-9]{3,99}|[a-f]{2,40}| )+1"), "and the 12", 28_200),
