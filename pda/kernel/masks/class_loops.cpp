@@ -13,8 +13,8 @@ constexpr u64 LASTING_UNKNOWN = ~0ull;
 // PERF: seven patterns of keys that match anywhere make too many states, of 129 items each: to see that took half of a step of 34 ms.
 constexpr std::size_t FEW_CLOSED = 32;
 constexpr u32 FEW_LEFT = 4;                 // characters, below which a repetition near its end is no lasting item
-constexpr u32 MOST_IN_ROW = 64;              // states in a row, of which more are as good as any number
-constexpr std::size_t MOST_BETWEEN = 8;      // states of the NFA between two of them
+constexpr u32 MOST_IN_ROW = 64;             // states in a row, of which more are as good as any number
+constexpr std::size_t MOST_BETWEEN = 8;     // states of the NFA between two of them
 constexpr std::size_t MOST_LASTING = 4;     // items of a state that are tried
 constexpr u32 MOST_AHEAD = 32;              // states until there is such an item
 constexpr std::size_t MOST_REACHED = 4096;  // states of the NFA that are looked at
@@ -400,26 +400,31 @@ std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first) {
   return {classes, characters};
 }
 
-// The ASCII classes by whose every character an item of a repetition leads to itself with a count of one more.
-u64 ClassLoops::counted_classes(const Item& item) {
-  Register reg = nfa_.registers.get(item.reg);
-  reg.count++;
-  const Head& head = nfa_.heads[nfa_.counting(item.state).body];
-  if (reg.further) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
-  const Item next{item.state, nfa_.registers.id(reg)};
-  const StateId from = dfa_.intern_items({&item, 1});
+bool ClassLoops::has_item(StateId state, const Item& item) const {
+  if (state == DEAD) return false;
+  const std::span<const Item> items = dfa_.items(state);
+  return std::binary_search(items.begin(), items.end(), item);
+}
+
+u64 ClassLoops::ascii_classes_to(StateId from, const Item& item) {
   dfa_.build(from);
   AsciiSet bytes;
   for (u32 r = 0; r < dfa_[from].range_count; r++) {
     const Range range = dfa_.range(from, r);
     if (range.lo > 127) break;
     dfa_.work().spend(4);
-    const StateId target = dfa_.range_target(from, r);
-    if (target == DEAD) continue;
-    const std::span<const Item> items = dfa_.items(target);
-    if (std::binary_search(items.begin(), items.end(), next)) bytes.add(range.lo, std::min<u8>(range.hi, 127));
+    if (has_item(dfa_.range_target(from, r), item)) bytes.add(range.lo, std::min<u8>(range.hi, 127));
   }
   return signature_inside(bytes);
+}
+
+// The ASCII classes by whose every character an item of a repetition leads to itself with a count of one more.
+u64 ClassLoops::counted_classes(const Item& item) {
+  Register reg = nfa_.registers.get(item.reg);
+  reg.count++;
+  const Head& head = nfa_.heads[nfa_.counting(item.state).body];
+  if (reg.further) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
+  return ascii_classes_to(dfa_.intern_items({&item, 1}), {item.state, nfa_.registers.id(reg)});
 }
 
 // The classes by whose every character the item leads to itself; or, where it counts, by a few characters to states that have such an item,
@@ -433,23 +438,10 @@ u64 ClassLoops::classes_of_item(const Item& item) {
   };
   auto back_to_itself = [&](const Item& each) {
     const StateId from = dfa_.intern_items({&each, 1});
-    auto leads_back = [&](StateId target) {
-      if (target == DEAD) return false;
-      const std::span<const Item> items = dfa_.items(target);
-      return std::binary_search(items.begin(), items.end(), each);
-    };
-    dfa_.build(from);
-    AsciiSet bytes;
-    for (u32 r = 0; r < dfa_[from].range_count; r++) {
-      const Range range = dfa_.range(from, r);
-      if (range.lo > 127) break;
-      dfa_.work().spend(4);
-      if (leads_back(dfa_.range_target(from, r))) bytes.add(range.lo, std::min<u8>(range.hi, 127));
-    }
-    u64 inside = signature_inside(bytes);
-    if (!leads_back(non_ascii_target(from, false))) return inside;
-    inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
-    return leads_back(non_ascii_target(from, true)) ? inside | SIG_SPACE : inside;
+    const u64 inside = ascii_classes_to(from, each);
+    if (!has_item(non_ascii_target(from, false), each)) return inside;
+    const u64 spaces = has_item(non_ascii_target(from, true), each) ? SIG_SPACE : 0;
+    return inside | SIG_NON_ASCII | SIG_INCOMPLETE | spaces;
   };
   // Some item of a state that leads back to itself, by most of the classes.
   auto lasting_of = [&](StateId state, u64 classes) {

@@ -84,6 +84,8 @@ class ClassLoops {
   u64 close_under(u64 inside, StateId first, u32 most, std::vector<StateId>& seen, Enter enter, Narrow narrow);
   u64 classes_of_item(const Item& item);
   u64 counted_classes(const Item& item);
+  bool has_item(StateId state, const Item& item) const;
+  u64 ascii_classes_to(StateId from, const Item& item);  // by whose every character a state leads to one that has the item
   std::pair<u64, u32> row_of_states(NfaStateId first);
   LastingItem stays(std::span<const u32> nfa_states, u64 inside);
   ByteRun counted_run(StateId state) const;      // without a look at its successors
