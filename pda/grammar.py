@@ -116,6 +116,7 @@ __all__ = [  # noqa: RUF022 - as text, like every other list of names here
     "LIMIT",
     "LITERAL",
     "NEVER",
+    "NODE_BYTES",
     "Node",
     "NodeId",
     "Op",
@@ -144,16 +145,12 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A context-free grammar over bytes and tokens; `rules[r]` is the node of rule r, `names[r]` its name for messages.
-
-    `memory` is what `memory_of` says of it where its front end has asked, else -1.
-    """
+    """A context-free grammar over bytes and tokens; `rules[r]` is the node of rule r, `names[r]` its name for messages."""
 
     nodes: tuple[Node, ...]
     rules: tuple[NodeId, ...]
     names: tuple[str, ...]
     root: RuleId
-    memory: int = field(default=-1, compare=False, repr=False)
 
     def to_ebnf(self) -> str:
         """The rules that the root reaches, as text that `ebnf_grammar` reads as a grammar of the same language.
@@ -227,19 +224,31 @@ class GrammarBuilder:
             found.append(place)
         return found
 
-    def behind(self, data: _Bytes, separator: NodeId, node: NodeId) -> NodeId:
-        """A text that is not empty, then a separator, then a node. PERF: the members of objects are most of the nodes of most schemas."""
+    def members(self, keys: Iterable[_Bytes], separator: NodeId, values: Iterable[NodeId]) -> list[NodeId]:
+        """For each key, a text that is not empty, the sequence of it, a separator and its value.
+
+        PERF: the members of objects are most of the nodes of most schemas.
+
+        >>> b = GrammarBuilder()
+        >>> colon = b.literal(b":")
+        >>> b.members([b"a", b"b", b"a"], colon, [b.empty()] * 3) == [b.seq(b.literal(key), colon, b.empty()) for key in (b"a", b"b", b"a")]
+        True
+        """
         nodes, number = self.nodes, self.index.setdefault
-        literal = (LITERAL, data)
-        following: NodeId = len(nodes)  # type: ignore[assignment]
-        first = number(literal, following)
-        if first == following:
-            nodes.append(literal)
-        member = (SEQ, first, separator, node)
-        following = len(nodes)  # type: ignore[assignment]
-        found = number(member, following)
-        if found == following:
-            nodes.append(member)
+        found: list[NodeId] = []
+        following: NodeId
+        for data, value in zip(keys, values, strict=True):
+            literal = (LITERAL, data)
+            following = len(nodes)  # type: ignore[assignment]
+            key = number(literal, following)
+            if key == following:
+                nodes.append(literal)
+            member = (SEQ, key, separator, value)
+            following = len(nodes)  # type: ignore[assignment]
+            place = number(member, following)
+            if place == following:
+                nodes.append(member)
+            found.append(place)
         return found
 
     def bytes(self, ranges: tuple[int, ...]) -> NodeId:
@@ -345,9 +354,9 @@ class GrammarBuilder:
         """A reference to a rule."""
         return self.node((CALL, rule))
 
-    def build(self, root: RuleId, memory: int = -1) -> Grammar:
+    def build(self, root: RuleId) -> Grammar:
         """The finished grammar."""
-        return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root, memory)
+        return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root)
 
 
 _MOST_COUNT: Final = 2**31 - 1
@@ -370,14 +379,15 @@ def nested_counts(least: int, most: int, minimum: int, maximum: int) -> tuple[in
     return None if max(counts) > _MOST_COUNT else counts
 
 
-_NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
+NODE_BYTES: Final = 160
+"""About what a node or a rule takes: a tuple of three, its numbers and its place in the table."""
 _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
 """The size of an entry of a node's table, and the position of the table; a state of an automaton is taken to have two transitions."""
 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:
     """About how many bytes nodes take, by the tables in them, and a number of rules; within a factor of two of the truth."""
-    size, table_of = _NODE_BYTES * (len(nodes) + rules), _TABLES.get
+    size, table_of = NODE_BYTES * (len(nodes) + rules), _TABLES.get
     for node in nodes:
         table = table_of(node[0])
         if table is not None:

@@ -22,7 +22,7 @@ from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
-from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, built, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -112,7 +112,7 @@ def json_schema_grammar(
     if strict_keywords and report.warnings:
         found = "".join(f"\n  {message}" for message in report.messages[:MOST_PROBLEMS])
         raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
-    return built(start, builder), report
+    return builder.build(ROOT), report
 
 
 def unsatisfiable(
@@ -159,7 +159,7 @@ def json_grammar(*, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = 
     start = template(whitespace, escapes)
     builder = start.builder.copy()
     builder.define(ROOT, start.fragments.value)
-    return built(start, builder)
+    return builder.build(ROOT)
 
 
 def json_schema_node(

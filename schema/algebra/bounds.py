@@ -73,9 +73,9 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
     """A look at a subschema, together with `more`, and at those it has to meet: its references and what `allOf` lists."""
     bits = ALL_TYPES
     listed: Values | None = None
-    required: set[str] = set()
+    required: dict[str, None] = {}
     allowed: frozenset[str] | None = None
-    values: dict[str, Values] = {}
+    declared: list[tuple[dict[str, Any], Mapping[str, int]]] = []
     todo = [(schema, scope), *more]
     for looks, (schema, scope) in enumerate(todo):
         if schema is False:
@@ -97,17 +97,20 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
         if "allOf" in keyword_groups and isinstance(schema.get("allOf"), list):
             todo += [(branch, scope) for branch in schema["allOf"]]
         if "required" in keyword_groups and isinstance(schema.get("required"), list):
-            required.update(name for name in schema["required"] if isinstance(name, str))
+            required.update(dict.fromkeys([name for name in schema["required"] if isinstance(name, str)]))
         properties = schema.get("properties", {}) if "properties" in keyword_groups else {}
         if isinstance(properties, dict):
-            for name, member in properties.items():
-                found = _values(member, keyword_groups)
-                if found is not None:
-                    values[name] = found & values[name] if name in values else found
+            declared.append((properties, keyword_groups))
             closed = schema.get("additionalProperties") is False and "additionalProperties" in keyword_groups
             if closed and ("patternProperties" not in schema or "patternProperties" not in keyword_groups):
                 allowed = frozenset(properties) if allowed is None else allowed & properties.keys()
-    return UpperBound(bits, listed, frozenset(required), allowed, {name: found for name, found in values.items() if name in required})
+    values: dict[str, Values] = {}
+    for name in required:
+        for properties, keyword_groups in declared:
+            found = _values(properties.get(name), keyword_groups)
+            if found is not None:
+                values[name] = found & values[name] if name in values else found
+    return UpperBound(bits, listed, frozenset(required), allowed, values)
 
 
 def _types(schema: dict[str, Any], keyword_groups: Mapping[str, int]) -> int:

@@ -251,7 +251,7 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
     found: list[tuple[_Path, str, str, str]] = []
     if registry.unknown_dialects:
         found += [((None, "$schema"), "$schema", ANNOTATION, note) for note in _unknown_dialects(registry)]
-    dialect = scope.resource.dialect
+    current, dialect = scope, scope.resource.dialect
     quiet, sorts = _tables(dialect)
     stack: list[tuple[Any, _Path | None, Scope, int]] = [(scope.resource.root, None, scope, 0)]
     seen: set[int] = set()
@@ -261,21 +261,21 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
         if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        if noted is not None and id(schema) in noted:
+        may_have = noted is None or id(schema) in noted
+        if may_have:
             left -= 1
         if "$id" in schema or "id" in schema:
             scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
-        if scope.resource.dialect is not dialect:
-            dialect = scope.resource.dialect
+        if scope is not current:
+            current, dialect = scope, scope.resource.dialect
             quiet, sorts = _tables(dialect)
         is_deep = depth >= DEEPEST
-        is_doubtful = is_deep or (dialect.lone_reference and "$ref" in schema)
+        is_doubtful = is_deep or (may_have and dialect.lone_reference and "$ref" in schema)
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
-        for keyword, value in schema.items():
-            if keyword in quiet and not is_doubtful:
-                continue
+        for keyword in schema if is_doubtful else [keyword for keyword in schema if keyword not in quiet]:
+            value = schema[keyword]
             sort = sorts.get(keyword, _UNKNOWN)
-            if is_doubtful or sort & _DOUBTFUL:
+            if is_doubtful or (may_have and sort & _DOUBTFUL):
                 # PERF: most notes are on misspelt keywords
                 if sort == _UNKNOWN and not is_doubtful and keyword not in KNOWN and keyword != NAME:
                     if note := _unknown(keyword, dialect.name):
@@ -295,16 +295,19 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
                     inner.append((value, holder, scope, depth + 1))
             elif sort & _MANY and isinstance(value, list | tuple):
                 members = enumerate(value)
-            for step, member in members:
-                kind = member.__class__
-                if kind is dict and (quiet.issuperset(member) or (len(member) == 1 and "$ref" in member)):
-                    continue
-                if kind not in ATOMS:
-                    inner.append((member, (holder, step), scope, depth + 1))
+            deeper = depth + 1
+            inner += [
+                (member, (holder, step), scope, deeper)
+                for step, member in members
+                if member.__class__ is not dict or not (quiet.issuperset(member) or member.keys() == _REFERENCE)
+            ]
         if inner:
             inner.reverse()
             stack += inner
     return found
+
+
+_REFERENCE: Final = {"$ref"}
 
 
 def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool) -> bool:
@@ -337,16 +340,18 @@ def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool)
                 continue
             if keyword in ANNOTATIONS:  # of these alone the depth may be noted
                 return False
+            members: Iterable[Any] = ()
             if value.__class__ is dict:
                 if sort & _NAMED:
-                    stack += value.values()
+                    members = value.values()
                 elif sort & _ONE:
                     stack.append(value)
             elif value.__class__ is list:
                 if sort & _MANY:
-                    stack += value
+                    members = value
             else:
                 return False
+            stack += [member for member in members if member.__class__ is not dict or not quiet.issuperset(member)]
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ...pda.budget import HALF, QUARTER, Budget
 from ...pda.exceptions import LimitError
-from ...pda.grammar import GrammarBuilder, NodeId
+from ...pda.grammar import SEQ, GrammarBuilder, NodeId
 from ..errors import too_many_states
 from ..sets.arrays import prune
 from ..sets.objects import Cases
@@ -361,8 +361,8 @@ def array_node(
         else:
             items = b.graph(known + 2, tuple(edges))
         optional = minimum == 0
-    body = b.seq(items, f.blank)
-    node = b.seq(f.open_array, f.blank, b.optional(body) if optional else body, f.close_array)
+    body = b.node((SEQ, items, f.blank))
+    node = b.node((SEQ, f.open_array, f.blank, b.optional(body) if optional else body, f.close_array))
     return b.scope(node) if distinct and maximum != 1 else node
 
 

@@ -8,14 +8,15 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import compress
 from typing import Any, Final
 
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, shown
-from ...pda.grammar import ALT, CALL, GrammarBuilder, NodeId, RuleId
+from ...pda.grammar import ALT, CALL, SEQ, GrammarBuilder, NodeId, RuleId
 from ..algebra.algebra import Algebra
 from ..algebra.bounds import lists_values, surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
 from ..algebra.finite import Finite
@@ -64,7 +65,7 @@ from ..sets.strings import FREE as FREE_TEXT
 from ..sets.strings import Strings
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 from .arrays import ArrayWriter, Few, array_node, permuted_array
-from .json_parts import Fragments, any_text, quoted
+from .json_parts import Fragments, all_quoted, any_text, quoted
 from .numbers import number_node
 from .objects import ObjectWriter, extra_key, object_node, unordered
 from .strings import StringWriter
@@ -470,40 +471,42 @@ class Compilation:
 
     def object(self, schema: Schema, groups: int) -> NodeId:
         """`type: object`."""
-        b, f = self.builder, self.fragments
+        f = self.fragments
         if not groups & OBJECT:
             return f.object
         if self.depth >= DEEPEST_INLINE:
             return self.rule_for(schema, self.scope)
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
-        colon, node, needed, never, closing, member = f.colon, self.node, frozenset(required), f.never, f.closing, b.behind
+        node = self.node
         self.depth += 1
-        members: list[tuple[NodeId, bool]] = []
-        for name, value in properties.items():
-            inner = node(value)
-            members.append((never if inner == never else member(quoted(name, closing), colon, inner), name in needed))
+        values = [node(value) for value in properties.values()]
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         self.depth -= 1
         closes = bool(self.scope.closing) and "properties" in schema and "additionalProperties" not in schema
-        return self.closed(members, dict(properties), required, others, f.never if closes else others)
+        return self.closed(properties, values, required, others, f.never if closes else others)
 
     def closed(
-        self, members: list[tuple[NodeId, bool]], declared: dict[str, Any], required: Sequence[str], undeclared: NodeId, others: NodeId
+        self, declared: Collection[str], values: list[NodeId], required: Sequence[str], undeclared: NodeId, others: NodeId
     ) -> NodeId:
         """An object of declared members, of required ones that nothing declares, whose values are `undeclared`, and of `others`."""
-        b, f = self.builder, self.fragments
-        for name in required:
-            if name not in declared:
-                declared[name] = None
-                members.append((f.never if undeclared == f.never else b.seq(b.literal(quoted(name, f.closing)), f.colon, undeclared), True))
-        extra = f.never
-        if others != f.never:
-            key = extra_key(b, f, declared)
-            extra = b.seq(b.distinct(key) if self.distinct else key, f.colon, others)
-        made = (unordered if self.any_order else object_node)(b, f, members, extra)
-        return b.scope(made) if self.distinct and extra != f.never and made != f.never else made
+        b, f, never, needed = self.builder, self.fragments, self.fragments.never, frozenset(required)
+        keys = declared
+        if not needed.issubset(declared):
+            keys = [*declared, *dict.fromkeys([name for name in required if name not in declared])]
+            values += [undeclared] * (len(keys) - len(declared))
+        texts, asked, extra = all_quoted(keys, f.closing), [name in needed for name in keys], never
+        if others != never:
+            key = extra_key(b, f, keys)
+            extra = b.node((SEQ, b.distinct(key) if self.distinct else key, f.colon, others))
+        if never in values:
+            can_be = [value != never for value in values]
+            if not all(possible for possible, is_asked in zip(can_be, asked, strict=True) if is_asked):
+                return never
+            texts, asked, values = list(compress(texts, can_be)), list(compress(asked, can_be)), list(compress(values, can_be))
+        made = (unordered if self.any_order else object_node)(b, f, b.members(texts, f.colon, values), asked, extra)
+        return b.scope(made) if self.distinct and extra != never else made
 
     # Subschemas that say more.
 
@@ -685,11 +688,12 @@ class Compilation:
 
     def one_object(self, member_facts: _MemberFacts) -> NodeId:
         """The object with these members."""
-        b, f, never = self.builder, self.fragments, self.fragments.never
-        allowed, needed = member_facts.allowed, frozenset(member_facts.required)
-        if allowed is not None and not needed <= allowed:
+        f, never = self.fragments, self.fragments.never
+        allowed = member_facts.allowed
+        if allowed is not None and not frozenset(member_facts.required) <= allowed:
             return never
-        members: list[tuple[NodeId, bool]] = []
+        keys: list[str] = []
+        values: list[NodeId] = []
         outer = self.scope
         self.depth += 1
         for name, subschemas in member_facts.declared.items():
@@ -704,13 +708,13 @@ class Compilation:
                 algebra = self.algebra
                 both = reduced(frozenset(algebra.numbering.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
-            pair = never if inner == never else b.behind(quoted(name, f.closing), f.colon, inner)
-            members.append((pair, name in needed))
+            keys.append(name)
+            values.append(inner)
         self.depth -= 1
         undeclared = f.value if allowed is None else never
         closes = bool(self.scope.closing) and member_facts.declares and not member_facts.tells_others
         others = never if closes else undeclared
-        return self.closed(members, dict.fromkeys(member_facts.declared), member_facts.required, undeclared, others)
+        return self.closed(keys, values, member_facts.required, undeclared, others)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""

@@ -5,7 +5,7 @@ They are the same in every schema, so a fresh grammar starts as a copy of a buil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -15,7 +15,7 @@ from ...pda.automata.dfa import Dfa
 from ...pda.budget import Budget
 from ...pda.exceptions import SchemaError, shown
 from ...pda.free_text import automaton_without
-from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
+from ...pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId, memory_of
 from ...pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
 from ...pda.regex import regex_grammar, regex_node
 from ..dialect.keywords import ARRAY, NUMBER, OBJECT, STRING
@@ -95,11 +95,10 @@ class Fragments:
 
 
 class Template(NamedTuple):
-    """A builder with the fixed parts that nobody changes, to copy from; `memory` is their size."""
+    """A builder with the fixed parts that nobody changes, to copy from."""
 
     builder: GrammarBuilder
     fragments: Fragments
-    memory: int
 
 
 def install(
@@ -196,19 +195,12 @@ def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False, cl
         builder = GrammarBuilder()
         builder.rule("root")
         fragments = install(builder, whitespace, escapes, distinct=distinct, closing=closing)
-        found = Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
-        if found.memory + sum(map(len, (*closing, whitespace))) <= _MOST_OF_A_TEMPLATE:
+        found = Template(builder, fragments)
+        if memory_of(builder.nodes, len(builder.rules)) + sum(map(len, (*closing, whitespace))) <= _MOST_OF_A_TEMPLATE:
             if len(_TEMPLATES) >= _MOST_TEMPLATES:
                 _TEMPLATES.clear()
             _TEMPLATES[key] = found
     return found
-
-
-def built(template: Template, builder: GrammarBuilder) -> Grammar:
-    """The finished grammar of a builder that began with the fixed parts."""
-    b = template.builder
-    more = memory_of(builder.nodes[len(b.nodes) :], len(builder.rules) - len(b.rules))
-    return builder.build(ROOT, template.memory + more)
 
 
 ROOT: Final = RuleId(0)
@@ -240,6 +232,16 @@ def may_hold(automaton: Dfa, closing: tuple[str, ...]) -> bool:
     """Whether some text of an automaton may hold one of these texts: whether it has the first character of one."""
     first = {ord(end[0]) for end in closing}
     return any(low <= character <= high for row in automaton.transitions for low, high, _ in row for character in first)
+
+
+def all_quoted(texts: Collection[str], closing: tuple[str, ...]) -> list[bytes]:
+    """Each of some texts as `quoted` has it."""
+    if not closing:
+        try:
+            return [encode_basestring(text).encode() for text in texts]
+        except (UnicodeEncodeError, TypeError):
+            pass  # which `quoted` explains
+    return [quoted(text, closing) for text in texts]
 
 
 def quoted(text: str, closing: tuple[str, ...] = ()) -> bytes:

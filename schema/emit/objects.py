@@ -11,7 +11,7 @@ from ...pda.automata.dfa import ANYTHING, Dfa
 from ...pda.automata.language import accepts
 from ...pda.budget import QUARTER
 from ...pda.exceptions import LimitError
-from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
+from ...pda.grammar import GRAPH, REPEATABLE, REQUIRED, SEQ, GrammarBuilder, NodeId
 from ..sets.keys import in_class, without
 from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys
 from ..sets.types import Atom, Conjunction, Object, reduced
@@ -129,7 +129,7 @@ class ObjectWriter:
                     left = dfa.intersection(left, closed_text(f.closing), budget=self.oracle.budget)
                 if left == dfa.NOTHING:
                     return f.never
-                found = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
+                found = b.seq(f.quote, b.automaton(left.transitions, left.accepting, f.encoding), f.quote)
                 self.extra_keys[known] = found
             key = found
         return b.seq(b.distinct(key) if self.distinct else key, f.colon)
@@ -154,10 +154,10 @@ class ObjectWriter:
             high = -1
         is_plain = not clauses and not low and high < 0
         if is_plain or not (clauses or declared or any(m.room >= 0 for m in undeclared)):
-            pairs = [(self.pair(m.key, m.value), m.required) for m in declared]
+            members, needed = [self.pair(m.key, m.value) for m in declared], [m.required for m in declared]
             extras = [n for m in undeclared if (n := self.pair(m.key, m.value)) != f.never]
             extra = b.alt(*extras) if extras else f.never
-            return object_node(b, f, pairs, extra) if is_plain else counted_object(b, f, extra, low, high)
+            return object_node(b, f, members, needed, extra) if is_plain else counted_object(b, f, extra, low, high)
         return OrderedGraph(b, f, declared, undeclared, clauses, low, high, pair=self.pair, oracle=self.oracle).node()
 
     def in_any_order(self, part: Object) -> NodeId:
@@ -263,47 +263,45 @@ class ObjectWriter:
         return permuted_object(b, f, tuple(members), part.low, part.high)
 
 
-def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
-    """An object with these members (node, required) in this order, then any number of `extra` ones.
+def object_node(b: GrammarBuilder, f: Fragments, members: list[NodeId], needed: list[bool], extra: NodeId) -> NodeId:
+    """An object with these members in this order, some of them `needed`, then any number of `extra` ones.
 
     A graph of two states a member: before(i), about to read member i or a later one, and after(i), where a comma or the end follows.
     A comma is read once, from after(i) to before(i + 1): were it read before each member that may come next, a state after a member would
     stand before as many commas as there are optional members left, and an engine would follow them all.
     """
     never, comma = f.never, f.comma
-    last = count = -1
-    for node, required in members:
-        if node != never:
-            count += 1
-            if required:
-                last = count
-        elif required:
+    if never in members:
+        if any(node == never and required for node, required in zip(members, needed, strict=True)):
             return never
-    count += 1
-    if count < len(members):
-        members = [(node, required) for node, required in members if node != never]
-    if not count:
+        needed = [required for node, required in zip(members, needed, strict=True) if node != never]
+        members = [node for node in members if node != never]
+    if not members:
         if extra == never:
             return b.seq(f.open_object, f.blank, f.close_object)
         return b.seq(f.open_object, f.blank, b.optional(b.seq(separated(b, f, extra), f.blank)), f.close_object)
     edges: list[int] = []
-    before = 0
-    for i, (node, required) in enumerate(members):
-        after, following = 2 * i + 2, 2 * i + 3
-        more = i + 1 < count or extra != never
-        if not more:
-            edges += (before, after, node)
-        elif required:
+    before, after = 0, 2
+    left = needed.count(True)
+    for node, required in zip(members if extra != never else members[:-1], needed, strict=False):
+        following = after + 1
+        if required:
             edges += (before, after, node, after, following, comma)
+            left -= 1
         else:
             edges += (before, after, node, after, following, comma, before, following, -1)
-        if i >= last:
+        if not left:
             edges += (after, 1, -1)
         before = following
+        after += 2
     if extra != never:
-        edges += (before, before + 1, extra, before + 1, before, comma, before + 1, 1, -1)
-    body = b.seq(b.node((GRAPH, before + 2, tuple(edges))), f.blank)
-    return b.seq(f.open_object, f.blank, b.optional(body) if last < 0 else body, f.close_object)
+        edges += (before, after, extra, after, before, comma, after, 1, -1)
+    else:
+        edges += (before, after, members[-1], after, 1, -1)
+        before = after + 1
+    # PERF: nearly every schema has objects, and `b.seq` would be a further call for each node
+    body = b.node((SEQ, b.node((GRAPH, before + 2, tuple(edges))), f.blank))
+    return b.node((SEQ, f.open_object, f.blank, body if True in needed else b.optional(body), f.close_object))
 
 
 def counted_object(b: GrammarBuilder, f: Fragments, extra: NodeId, low: int, high: int) -> NodeId:
@@ -319,7 +317,7 @@ def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> Nod
     if not declared:
         return f.string
     if not f.closing:
-        return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote)
+        return b.node((SEQ, f.quote, b.except_words(declared, f.encoding), f.quote))
     others = closed_text(f.closing)
     others = without(others, [name for name in declared if accepts(others, name)])
     return b.seq(f.quote, b.automaton(others.transitions, others.accepting, f.encoding), f.quote)
@@ -334,10 +332,10 @@ def permuted_object(b: GrammarBuilder, f: Fragments, members: tuple[int, ...], l
     return b.seq(f.open_object, f.blank, b.optional(body) if empty else body, f.close_object)
 
 
-def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
-    """An object with these members (node, required) in any order, and any number of `extra` ones."""
+def unordered(b: GrammarBuilder, f: Fragments, members: list[NodeId], needed: list[bool], extra: NodeId) -> NodeId:
+    """An object with these members in any order, some of them `needed`, and any number of `extra` ones."""
     flat: list[int] = []
-    for node, required in members:
+    for node, required in zip(members, needed, strict=True):
         if node != f.never:
             flat += (node, REQUIRED if required else 0)
         elif required:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...pda.automata.dfa import NOTHING
-from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
+from ...pda.grammar import ALT, GrammarBuilder, NodeId
 from ...pda.regex import counted_node, regex_node
 from ..formats import format_lengths, format_node
 from ..sets.strings import Strings
@@ -78,7 +78,7 @@ class StringWriter:
             if node is not None:
                 return node
             automaton = strings.automaton(text)
-        return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+        return f.never if automaton == NOTHING else b.automaton(automaton.transitions, automaton.accepting, f.encoding)
 
 
 def is_plain(text: Text, absent: Sequence[str] = ("\n",)) -> bool:

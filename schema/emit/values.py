@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from ...pda.exceptions import SchemaError
 from ...pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
 from ..sets.numbers import exact
-from .json_parts import Fragments, quoted
+from .json_parts import Fragments, all_quoted, quoted
 
 
 def called(b: GrammarBuilder, node: NodeId) -> NodeId:
@@ -38,7 +38,7 @@ def any_value(b: GrammarBuilder, f: Fragments, values: Sequence[object]) -> Node
     kinds = set(map(type, values))
     if kinds == _TEXT:
         texts = cast("Sequence[str]", values)
-        return b.alt(*dict.fromkeys(b.literals([quoted(text, f.closing) for text in texts])))
+        return b.alt(*dict.fromkeys(b.literals(all_quoted(texts, f.closing))))
     if kinds <= _SCALARS or not any(isinstance(value, _NESTED) for value in values):
         return b.alt(*dict.fromkeys([scalar_node(b, f, value) for value in values]))
     rows = [list(row) for row in dict.fromkeys(tuple(value_parts(b, f, value)) for value in values)]

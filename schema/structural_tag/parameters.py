@@ -185,21 +185,23 @@ class _Styled:
         properties = mapping(schema, "properties")
         needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
         beyond = schema.get("additionalProperties", True)
-        members = [(self.member(name, value, scope), name in needed) for name, value in properties.items()]
+        members = [self.member(name, value, scope) for name, value in properties.items()]
         never = self.c.fragments.never
+        missing = [name for name in needed if name not in properties]
         if beyond is False:
-            members += ((never, True) for name in needed if name not in properties)
+            members += [never] * len(missing)
             extra = never
         elif beyond is True and not self.excludes:
             tail = self.tail(ANYTHING)
-            members += ((self.pair(self.key(name), tail), True) for name in needed if name not in properties)
+            members += [self.pair(self.key(name), tail) for name in missing]
             extra = never if self.style.after_repeated_key else self.pair(self.b.node(undeclared_keys([*properties, *needed])), tail)
         else:
             others = self.conjunction(beyond, scope)
             writer = self.objects
-            members += ((writer.pair(self.key(name), others), True) for name in needed if name not in properties)
+            members += [writer.pair(self.key(name), others) for name in missing]
             extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
-        return (unordered if self.c.any_order else object_node)(self.b, self.bare, members, extra)
+        asked = [name in needed for name in (*properties, *missing)]
+        return (unordered if self.c.any_order else object_node)(self.b, self.bare, members, asked, extra)
 
     def member(self, name: str, schema: Any, scope: Scope) -> NodeId:
         """A declared member."""

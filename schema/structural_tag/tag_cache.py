@@ -10,7 +10,6 @@ Agents without common tools get builders of their own, which keeps grammars smal
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -111,7 +110,7 @@ class Arena:
         # PERF: measuring every node would take as long as all other work if most tags are cached
         more = memory_of(b.nodes[before.nodes :], len(b.rules) - before.rules)
         self._measured = Measured(len(b.nodes), len(b.rules), before.memory + more)
-        return replace(b.build(root), memory=self._measured.memory)
+        return b.build(root)
 
     def base(self, whitespace: str, distinct: bool, closing: tuple[str, ...] = ()) -> Fragments:
         """The fixed parts of JSON with these blanks; `distinct`: no key of an object comes twice; no string holds a `closing` text."""
@@ -142,7 +141,7 @@ class Arena:
 
 def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool, closing: tuple[str, ...]) -> Fragments:
     """Add the fixed parts of JSON to a builder that is not empty."""
-    parts, fragments, _ = template(whitespace, "needed", distinct=distinct, closing=closing)
+    parts, fragments = template(whitespace, "needed", distinct=distinct, closing=closing)
     first = len(builder.rules) - 1  # rule 0 of the fixed parts is a root that nothing calls
     for name in parts.names[1:]:
         builder.rule(name)

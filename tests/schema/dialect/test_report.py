@@ -317,10 +317,10 @@ def test_notes_in_random_places(block: int) -> None:
 
 
 def test_the_search_for_notes_ends_behind_the_last_place() -> None:
-    """A compilation that knows which subschemas have notes saves the walk through all behind these."""
+    """A compilation that knows which subschemas may have notes saves the walk through all behind these, and the look at all others."""
     schema: Any = {"minimun": 1, "properties": {"a": {"requird": []}, "b": {"maxlength": 1}}}
     inner = schema["properties"]["a"]
-    for noted, count in (({}, 0), ({id(schema): schema}, 1), ({id(schema): schema, id(inner): inner}, 2), ({0: None}, 3), (None, 3)):
+    for noted, count in (({}, 0), ({id(schema): schema}, 1), ({id(schema): schema, id(inner): inner}, 2), ({0: None}, 0), (None, 3)):
         assert len(Report(Registry(schema), noted=noted).messages) == len(Report(Registry(schema), noted=noted).warnings) == count
     unknown = Report(Registry({"$schema": "http://nowhere/"}), noted={})
     assert unknown.messages == ("/$schema: unknown dialect 'http://nowhere/'; read as draft 2020-12",)
