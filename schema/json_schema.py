@@ -18,7 +18,7 @@ from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
 from .dialect.guidance import read_guidance
 from .dialect.mistakes import check_is_schema
-from .dialect.pointers import check_size, find, locate, without
+from .dialect.pointers import check_schema_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
@@ -230,7 +230,7 @@ def _define(
         _check_option("property_order", property_order, ("schema", "any"))
         _check_option("format", format, ("enforce", "annotate"))
         _check_option("extra_properties", extra_properties, ("schema", "closed"))
-    check_size(schema, budget.limits, serialised)
+    check_schema_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)

@@ -65,11 +65,11 @@ _MARSHALLED: Final = 2000
 
 
 def _text_fits(schema: Any, limits: Limits) -> bool:
-    """Whether the JSON text of a plain value shows that `check_size` would not find it too long: that counts at most half as much again."""
+    """Whether the JSON text of a plain value shows that `check_schema_size` accepts it, which counts at most half as much again."""
     return 3 * len(json.dumps(schema, ensure_ascii=False, separators=(",", ":"))) <= 2 * limits.specification_bytes
 
 
-def check_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
+def check_schema_size(schema: Any, limits: Limits, serialised: int | None = None) -> None:
     """Raise where a schema is nested deeper than `limits` has it, or longer as compact JSON; `serialised`: its bytes, if they are known."""
     # PERF: to serialise a schema takes a tenth of the time of a walk.
     try:

@@ -46,7 +46,7 @@ from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.dialect.pointers import check_size
+from stackmask.schema.dialect.pointers import check_schema_size
 from stackmask.schema.dialect.serialiser import surely_fits
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -796,7 +796,7 @@ def test_small_schemas():
             fits = surely_fits(len(key), limits)
             for way, (form, *known) in enumerate(((MappingProxyType(schema),), (schema,), (schema, len(key)))):  # no proxy is serialised
                 with contextlib.nullcontext() if fits else contextlib.suppress(LimitError):
-                    check_size(form, limits, *known)
+                    check_schema_size(form, limits, *known)
                     ways[limits, str(schema)].add(way)
             small += fits
             large += not ways[limits, str(schema)]
