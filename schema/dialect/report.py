@@ -9,11 +9,11 @@ A keyword that no draft knows is an annotation by the specification; where it lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...pda.exceptions import SchemaError, shown
 from ..formats import is_known
@@ -96,6 +96,20 @@ class Entry:
         return bool(self.note) and self.status not in (ENFORCED, ALLOWED)
 
 
+class Noted(NamedTuple):
+    """Where in a schema there may be notes on keywords, by the ids of its subschemas."""
+
+    places: Set[int]
+    """The only ones that may have notes of their own."""
+    ways: Set[int] | None
+    """The places, `unread`, and all subschemas around one of these but the root; None where these are not known."""
+    unread: Set[int]
+    """Those in which any others may be on the way."""
+
+
+NOTHING_NOTED: Final = Noted(frozenset(), None, frozenset())
+
+
 class Report:
     """The entries for one schema; equal to another report with the same ones.
 
@@ -114,11 +128,11 @@ class Report:
         formats: bool = True,
         approximated: tuple[Entry, ...] = (),
         repeats: bool = False,
-        noted: Mapping[int, object] | None = None,
+        noted: Noted | None = None,
     ) -> None:
         """`repeats`: whether keys that are left free may come twice, which is an entry then.
 
-        `noted`: by their ids the only subschemas on whose keywords there may be notes, None for any.
+        `noted`: the only subschemas on whose keywords there may be notes, None for any.
         """
         self._registry: Registry | None = registry
         self._make: Callable[[], tuple[Entry, ...]] | None = None
@@ -126,7 +140,7 @@ class Report:
         self._approximated = approximated
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
-        is_silent = noted is not None and not noted and not registry.unknown_dialects
+        is_silent = noted is not None and not noted.places and not registry.unknown_dialects
         self._noted = noted
         self._warnings: tuple[Entry, ...] | None = () if is_silent else None
         self._messages: tuple[str, ...] | None = () if is_silent else None
@@ -240,10 +254,10 @@ def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> 
         yield from _entries(place, formats)
 
 
-def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None) -> list[tuple[_Path, str, str, str]]:
+def _notes(registry: Registry, formats: bool, noted: Noted | None) -> list[tuple[_Path, str, str, str]]:
     """The path, keyword, status and note of each warning, depth first in the order of the schema.
 
-    The search ends behind the last of the subschemas that are `noted`, see `Report`.
+    The search ends behind the last of the subschemas that are `noted`, and goes no other ways where these are known.
     PERF: every compilation asks, and most schemas have none. One comparison of sets passes by most subschemas, since they have only
     keywords on which there is never a note and which hold no others; the rest are looked at keyword by keyword, by one table.
     """
@@ -253,15 +267,18 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
         found += [((None, "$schema"), "$schema", ANNOTATION, note) for note in _unknown_dialects(registry)]
     current, dialect = scope, scope.resource.dialect
     quiet, sorts = _tables(dialect)
-    stack: list[tuple[Any, _Path | None, Scope, int]] = [(scope.resource.root, None, scope, 0)]
+    places, ways, unread = (None, None, frozenset[int]()) if noted is None else noted
+    stack: list[tuple[Any, _Path | None, Scope, int, Set[int] | None]] = [(scope.resource.root, None, scope, 0, ways)]
     seen: set[int] = set()
-    left = -1 if noted is None else len(noted)
+    left = -1 if places is None else len(places)
     while stack and left:
-        schema, path, scope, depth = stack.pop()
+        schema, path, scope, depth, ways = stack.pop()
         if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        may_have = noted is None or id(schema) in noted
+        if id(schema) in unread:
+            ways = None
+        may_have = places is None or id(schema) in places
         if may_have:
             left -= 1
         if "$id" in schema or "id" in schema:
@@ -271,7 +288,7 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
             quiet, sorts = _tables(dialect)
         is_deep = depth >= DEEPEST
         is_doubtful = is_deep or (may_have and dialect.lone_reference and "$ref" in schema)
-        inner: list[tuple[Any, _Path | None, Scope, int]] = []
+        inner: list[tuple[Any, _Path | None, Scope, int, Set[int] | None]] = []
         for keyword in schema if is_doubtful else [keyword for keyword in schema if keyword not in quiet]:
             value = schema[keyword]
             sort = sorts.get(keyword, _UNKNOWN)
@@ -291,16 +308,19 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
             if value.__class__ is dict or isinstance(value, Mapping):
                 if sort & _NAMED:
                     members = value.items()
-                elif sort & _ONE:
-                    inner.append((value, holder, scope, depth + 1))
+                elif sort & _ONE and (ways is None or id(value) in ways):
+                    inner.append((value, holder, scope, depth + 1, ways))
             elif sort & _MANY and isinstance(value, list | tuple):
                 members = enumerate(value)
             deeper = depth + 1
-            inner += [
-                (member, (holder, step), scope, deeper)
-                for step, member in members
-                if member.__class__ is not dict or not (quiet.issuperset(member) or member.keys() == _REFERENCE)
-            ]
+            if ways is not None:
+                inner += [(member, (holder, step), scope, deeper, ways) for step, member in members if id(member) in ways]
+            else:
+                inner += [
+                    (member, (holder, step), scope, deeper, None)
+                    for step, member in members
+                    if member.__class__ is not dict or not (quiet.issuperset(member) or member.keys() == _REFERENCE)
+                ]
         if inner:
             inner.reverse()
             stack += inner
@@ -310,11 +330,12 @@ def _notes(registry: Registry, formats: bool, noted: Mapping[int, object] | None
 _REFERENCE: Final = {"$ref"}
 
 
-def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool) -> bool:
-    """Whether there surely is no note on subschemas of one resource, and on those in them, as `_notes` would find them.
+def notable(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool) -> set[int] | None:
+    """The ids of those with notes, of subschemas of one resource and of all that stand in them; None where another look has to tell.
 
     Those whose ids are in `seen` are left out; it gets the ids of the others.
     """
+    found: set[int] = set()
     stack = schemas.copy()
     root = scope.resource.root
     dialect = scope.resource.dialect
@@ -324,9 +345,9 @@ def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool)
         if schema.__class__ in ATOMS or id(schema) in seen:
             continue
         if schema.__class__ is not dict or (schema is not root and ("$id" in schema or "id" in schema)):
-            return False
+            return None
         if ignores_beside_references(schema, dialect):
-            return False
+            found.add(id(schema))
         seen.add(id(schema))
         for keyword, value in schema.items():
             if keyword in quiet:
@@ -335,11 +356,11 @@ def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool)
             if sort & _DOUBTFUL:
                 status, note = _status_alone((schema, _BELOW, dialect, 0), keyword, formats)
                 if note and status != ENFORCED:
-                    return False
+                    found.add(id(schema))
             if not sort & _HOLDING or value.__class__ in ATOMS:
                 continue
             if keyword in ANNOTATIONS:  # of these alone the depth may be noted
-                return False
+                return None
             members: Iterable[Any] = ()
             if value.__class__ is dict:
                 if sort & _NAMED:
@@ -350,9 +371,9 @@ def is_quiet(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool)
                 if sort & _MANY:
                     members = value
             else:
-                return False
+                return None
             stack += [member for member in members if member.__class__ is not dict or not quiet.issuperset(member)]
-    return True
+    return found
 
 
 _BELOW: Final[_Path] = (None, "")

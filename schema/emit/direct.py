@@ -8,6 +8,7 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -55,7 +56,7 @@ from ..dialect.keywords import (  # fmt: skip
     groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
-from ..dialect.report import HOLDERS, has_note, ignores_beside_references, is_quiet
+from ..dialect.report import HOLDERS, NOTHING_NOTED, Noted, has_note, ignores_beside_references, notable
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
@@ -82,10 +83,12 @@ MOST_OF_A_SCOPE: Final = 240
 """The most work that a rule counts for those that subschemas have in several scopes."""
 _UNKNOWN_TYPE: Final = (-1, NodeId(-1))
 _BRANCHES: Final = ANY_OF | ONE_OF | ALGEBRA
-_SETTLED: Final = TYPE | NUMBER | VALUES
-"""The groups of keywords that hold no subschemas and that the report has no notes on."""
+_UNSETTLED: Final = ~(TYPE | NUMBER | VALUES)
+"""All groups of keywords but those that hold no subschemas and that the report has no notes on."""
 _SILENT: Final = ASIDE | DEFINITIONS
 """The groups of keywords that constrain nothing by themselves."""
+_PLAIN_REFERENCE: Final = re.compile("#/[^/]*/[^/]*")
+"""What leads to a definition of the root, or to another place that stands in it directly."""
 _ASKED: Final = UNKNOWN | DEFINITIONS
 """The groups of keywords on which there may be a note, wherever they stand."""
 
@@ -122,6 +125,7 @@ class Compilation:
         "_objects",
         "_strings",
         "_texts",
+        "above",
         "any_order",
         "before",
         "budget",
@@ -133,6 +137,8 @@ class Compilation:
         "fragments",
         "in_scopes",
         "keyword_groups",
+        "leaps",
+        "marks",
         "noted",
         "pending",
         "referenced",
@@ -141,7 +147,6 @@ class Compilation:
         "scope",
         "scoped",
         "unread",
-        "unsettled",
         "values_of",
     )
 
@@ -180,12 +185,16 @@ class Compilation:
         """The subschemas that have a rule in a scope of dynamic references."""
         self.scoped = 0
         """How many further rules these have, in other scopes."""
-        self.unsettled = 0
-        """The groups of keywords that were passed by, or that hold subschemas which may have been."""
-        self.noted: dict[int, Schema] = {}
-        """By their ids the subschemas that may have notes of their own."""
+        self.noted: set[int] = set()
+        """The ids of the subschemas that may have notes of their own."""
         self.unread: list[tuple[Schema, Scope]] = []
-        """The subschemas that the algebra reads, with all that stand in them."""
+        """The subschemas that the algebra reads, or of which keywords were passed by, with all that stand in them."""
+        self.marks = 0
+        """How often a subschema was put into one of these, or definitions were met."""
+        self.above: set[int] = set()
+        """The ids of subschemas in which others are that were marked."""
+        self.leaps = False
+        """Whether a subschema was compiled that may not stand in one of `above`, nor in the root or its definitions."""
         self.definitions: list[tuple[object, Scope]] = []
         """Where subschemas stand for others to refer to."""
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
@@ -229,39 +238,54 @@ class Compilation:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
     @property
-    def only_noted(self) -> dict[int, Schema] | None:
-        """By their ids the only subschemas that the report can have notes on; None if there may be others.
+    def only_noted(self) -> Noted | None:
+        """The only subschemas that the report can have notes on, and where they are; None if there may be others.
 
         PERF: so most schemas need no search for notes, or a short one. A whole one takes 8 % of the compilation of a small schema.
         """
-        if self.unsettled & ~_SETTLED:
-            return None
-        if self.definitions or self.unread:
-            compiled = {key[0] for key in self.rules if key.__class__ is tuple}
-            compiled.difference_update([id(schema) for schema, _ in self.unread])
+        noted, opened = self.noted, {id(schema) for schema, _ in self.unread}
+        if self.definitions or opened:
+            compiled = {key[0] for key in self.rules if key.__class__ is tuple} - opened
             others = [([schema], scope) for schema, scope in self.unread]
             for defined, scope in self.definitions:
                 if defined.__class__ is dict:
                     others.append(([*defined.values()], scope))
                 elif defined.__class__ not in ATOMS:
                     return None
-            if not all(is_quiet(schemas, scope, compiled, formats=self.formats) for schemas, scope in others):
-                return None
-        return self.noted
+            for schemas, scope in others:
+                found = notable(schemas, scope, compiled, formats=self.formats)
+                if found is None:
+                    return None
+                if found:
+                    noted |= found
+                    opened.update(map(id, schemas))
+        return Noted(noted, None if self.leaps else self.above | noted | opened, opened) if noted else NOTHING_NOTED
 
     def asked(self, schema: Schema, groups: int) -> int:
         """The groups of a subschema without those whose notes are known: it has none, or is among those that may."""
         scope = self.scope
         if groups & DEFINITIONS:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
+            self.above.add(id(schema))
+            self.marks += 1
         if groups & UNKNOWN:
             known = self.keyword_groups
             for keyword in schema:
                 if keyword not in known and has_note(keyword, scope.resource.dialect):
                     if keyword in HOLDERS or keyword.__class__ is not str:
                         return groups & ~DEFINITIONS
-                    self.noted[id(schema)] = schema
+                    self.note(schema)
         return groups & ~_ASKED
+
+    def note(self, schema: Schema) -> None:
+        """Mark a subschema that may have notes of its own."""
+        self.noted.add(id(schema))
+        self.marks += 1
+
+    def leave_unread(self, schema: Schema) -> None:
+        """Mark a subschema of which not every keyword is looked at here."""
+        self.unread.append((schema, self.scope))
+        self.marks += 1
 
     def release(self) -> None:
         """Break the cycle between this compilation and the writers that call it back, so that no garbage collection is needed."""
@@ -352,29 +376,34 @@ class Compilation:
         if groups & TYPE and schema["type"].__class__ is str:
             matters, node = self.fragments.of_type.get(schema["type"], _UNKNOWN_TYPE)
             if not groups & matters:
-                self.unsettled |= groups
+                if groups & _UNSETTLED:
+                    self.leave_unread(schema)
                 return node
         return self.local(schema, groups)
 
     def local(self, schema: Schema, groups: int) -> NodeId:
         """A subschema whose keywords each concern one type only."""
         if not groups & (LOCAL | TYPE):
-            self.unsettled |= groups
+            if groups & _UNSETTLED:
+                self.leave_unread(schema)
             return self.fragments.value
         kind = schema.get("type", TYPES) if groups & TYPE else TYPES
         if kind.__class__ is str:
             handler = HANDLERS.get(kind)
             if handler is None:
                 raise Malformed(schema, "type", f"{shown(kind)} is not a type")
-            self.unsettled |= groups & ~self.fragments.of_type[kind][0]
+            if groups & _UNSETTLED & ~self.fragments.of_type[kind][0]:
+                self.leave_unread(schema)
             return handler(self, schema, groups)
         if kind is TYPES:
-            self.unsettled |= groups & ~LOCAL
+            passed_by = groups & ~LOCAL
         else:
             kind = types(schema)
             if "number" in kind and "integer" in kind:
                 kind = [k for k in kind if k != "integer"]
-            self.unsettled |= self.passed_by(groups, kind)
+            passed_by = self.passed_by(groups, kind)
+        if passed_by & _UNSETTLED:
+            self.leave_unread(schema)
         # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
         if not groups & LOCAL and set(kind).issuperset(TYPES):
             return self.fragments.value
@@ -428,7 +457,7 @@ class Compilation:
             return f.string
         has_format = "format" in schema
         if has_format and schema["format"].__class__ is str and not is_known(schema["format"]):
-            self.noted[id(schema)] = schema
+            self.note(schema)
             has_format = False
         low, high = bounds(schema, "minLength", "maxLength")
         if has_format or "pattern" in schema:
@@ -448,24 +477,27 @@ class Compilation:
         if not groups & ARRAY:
             return f.array
         if self.depth >= DEEPEST_INLINE:
-            return self.rule_for(schema, self.scope)
+            return self.deferred(schema)
         low, high = bounds(schema, "minItems", "maxItems")
         distinct = high != 1 and flag(schema, "uniqueItems")
         first, others = item_schemas(schema, self.keyword_groups)
         if distinct and not first:
             values = self.finite_items(others)
             if values is not None:
-                self.unsettled |= ARRAY
+                self.leave_unread(schema)
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
-            self.unsettled |= ARRAY
+            self.leave_unread(schema)
             algebra = self.algebra
             return self.rule_for_conjunction(
                 reduced(frozenset((algebra.numbering.literal(schema, self.scope), algebra.numbering.of_type("array"))))
             )
         self.depth += 1
+        marks = self.marks
         prefix = [self.node(item) for item in first]
         rest = self.node(others) if others is not True else f.value
+        if self.marks != marks:
+            self.above.add(id(schema))
         self.depth -= 1
         return array_node(self.builder, f, prefix, rest, low, high, distinct=distinct)
 
@@ -475,14 +507,17 @@ class Compilation:
         if not groups & OBJECT:
             return f.object
         if self.depth >= DEEPEST_INLINE:
-            return self.rule_for(schema, self.scope)
+            return self.deferred(schema)
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         node = self.node
         self.depth += 1
+        marks = self.marks
         values = [node(value) for value in properties.values()]
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
+        if self.marks != marks:
+            self.above.add(id(schema))
         self.depth -= 1
         closes = bool(self.scope.closing) and "properties" in schema and "additionalProperties" not in schema
         return self.closed(properties, values, required, others, f.never if closes else others)
@@ -524,11 +559,20 @@ class Compilation:
             if not groups & BEYOND_LOCAL:
                 return self.local(schema, groups)
         if self.depth >= DEEPEST_INLINE:
-            return self.rule_for(schema, self.scope)
+            return self.deferred(schema)
+        marks = self.marks
         try:
-            return self._combined(schema, groups)
+            node = self._combined(schema, groups)
         except LimitError as error:
             raise excess(error, schema) from None
+        if self.marks != marks:
+            self.above.add(id(schema))
+        return node
+
+    def deferred(self, schema: Schema) -> NodeId:
+        """A rule for a subschema that lies deep, which so is compiled after those around it."""
+        self.leaps = True
+        return self.rule_for(schema, self.scope)
 
     def _combined(self, schema: Schema, groups: int) -> NodeId:
         """As `combined`, in the scope of the subschema."""
@@ -543,9 +587,10 @@ class Compilation:
         elif asserted & ~TYPE in (ANY_OF, ONE_OF) or asserted == ALGEBRA:
             node = self.branches(schema, asserted)
         if node is not None:
-            self.unsettled |= groups & ~_BRANCHES
+            if groups & _UNSETTLED & ~_BRANCHES:
+                self.leave_unread(schema)
             return node
-        self.unread.append((schema, self.scope))
+        self.leave_unread(schema)
         if "allOf" in schema or ("oneOf" in schema and asserted & ~TYPE != ONE_OF):
             node = self.merged(schema)
         return self.via_algebra(schema) if node is None else node
@@ -582,6 +627,7 @@ class Compilation:
         node = self.rule_for(*found[0])
         if reference.__class__ is str:
             self.referenced[key] = node
+        self.leaps |= reference.__class__ is not str or (reference != "#" and not _PLAIN_REFERENCE.fullmatch(reference))
         return node
 
     def branches(self, schema: Schema, asserted: int) -> NodeId | None:
@@ -694,7 +740,7 @@ class Compilation:
             return never
         keys: list[str] = []
         values: list[NodeId] = []
-        outer = self.scope
+        outer, marks = self.scope, self.marks
         self.depth += 1
         for name, subschemas in member_facts.declared.items():
             if allowed is not None and name not in allowed:
@@ -711,6 +757,7 @@ class Compilation:
             keys.append(name)
             values.append(inner)
         self.depth -= 1
+        self.leaps |= self.marks != marks  # members may be those of a subschema that is referred to
         undeclared = f.value if allowed is None else never
         closes = bool(self.scope.closing) and member_facts.declares and not member_facts.tells_others
         others = never if closes else undeclared
@@ -723,7 +770,8 @@ class Compilation:
         groups = groups_of(schema, self.keyword_groups) if schema.__class__ is dict else UNKNOWN
         if schema.__class__ is not dict or groups & (BEYOND_LOCAL | TYPE):
             return None
-        self.unsettled |= self.passed_by(groups, kinds)
+        if self.passed_by(groups, kinds) & _UNSETTLED:
+            self.leave_unread(schema)
         return self.alternatives([HANDLERS[kind](self, schema, groups) for kind in kinds if kind != "integer" or "number" not in kinds])
 
     def has_enough(self, first: Sequence[Any], others: Any) -> bool:
@@ -822,12 +870,13 @@ class Compilation:
 
     def shared(self, schema: Schema, scope: Scope) -> NodeId:
         """The node of a subschema that may be used more than once."""
-        outer = self.scope
+        outer, marks = self.scope, self.marks
         self.enter(scope)
         self.depth += 1
         node = self.node(schema)
         self.depth -= 1
         self.enter(outer)
+        self.leaps |= self.marks != marks  # the algebra has it from anywhere
         found = self.rules.get(node)
         if found is None:
             # The parts of a graph are written once for each edge.

@@ -18,7 +18,19 @@ from stackmask.pda.exceptions import StackmaskError
 from stackmask.pda.grammar import Grammar
 from stackmask.schema.dialect import report as report_module
 from stackmask.schema.dialect.references import Registry
-from stackmask.schema.dialect.report import ALLOWED, ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, KNOWN, REPEATED_KEYS, Entry, Report
+from stackmask.schema.dialect.report import (  # fmt: skip
+    ALLOWED,
+    ANNOTATION,
+    APPROXIMATED,
+    DEEPEST,
+    ENFORCED,
+    KNOWN,
+    NOTHING_NOTED,
+    REPEATED_KEYS,
+    Entry,
+    Noted,
+    Report,
+)
 from stackmask.schema.json_schema import json_schema_grammar
 
 TRIE = TokenTrie([bytes([byte]) for byte in range(256)], 257)
@@ -320,10 +332,94 @@ def test_the_search_for_notes_ends_behind_the_last_place() -> None:
     """A compilation that knows which subschemas may have notes saves the walk through all behind these, and the look at all others."""
     schema: Any = {"minimun": 1, "properties": {"a": {"requird": []}, "b": {"maxlength": 1}}}
     inner = schema["properties"]["a"]
-    for noted, count in (({}, 0), ({id(schema): schema}, 1), ({id(schema): schema, id(inner): inner}, 2), ({0: None}, 0), (None, 3)):
+    one, two, nowhere = {id(schema)}, {id(schema), id(inner)}, {0}
+    for noted, count in (
+        (NOTHING_NOTED, 0),
+        (Noted(one, None, set()), 1),
+        (Noted(two, None, set()), 2),
+        (Noted(two, two, set()), 2),
+        (Noted(two, one, set()), 1),
+        (Noted(two, one, one), 2),
+        (Noted(nowhere, None, set()), 0),
+        (None, 3),
+    ):
         assert len(Report(Registry(schema), noted=noted).messages) == len(Report(Registry(schema), noted=noted).warnings) == count
-    unknown = Report(Registry({"$schema": "http://nowhere/"}), noted={})
+    unknown = Report(Registry({"$schema": "http://nowhere/"}), noted=NOTHING_NOTED)
     assert unknown.messages == ("/$schema: unknown dialect 'http://nowhere/'; read as draft 2020-12",)
+
+
+WRONG: dict[str, Any] = {"type": "integer", "minimun": 1}
+NESTED: dict[str, Any] = {"properties": {"y": WRONG}, "type": "object"}
+SHARED: dict[str, Any] = {"type": "string", "maxlength": 1}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    """A misspelt keyword that deep."""
+    schema = dict(WRONG)
+    for level in range(levels):
+        schema = {"type": "array", "items": schema} if level % 2 else {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_known"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}, "b": NESTED, "c": {"items": WRONG, "type": "array"}}}, True),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": WRONG}, True),
+        ({"type": "array", "prefixItems": [NESTED], "items": {"anyOf": [{"type": "null"}, {"oneOf": [NESTED]}]}}, True),
+        ({"$ref": "#/$defs/X", "$defs": {"X": NESTED, "unused": {"type": "null"}}}, True),
+        ({"$ref": "#/$defs/X", "$defs": {"X": {"type": "null"}, "unused": NESTED}}, True),
+        ({"$ref": "#/$defs/X", "$defs": {"X": {"$ref": "#/$defs/Y"}, "Y": {"type": "array", "items": NESTED}}}, True),
+        ({"$ref": "#/$defs/X/properties/y", "$defs": {"X": NESTED}}, False),
+        ({"properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": {"type": "null", "properties": {"y": WRONG}}}}, False),
+        ({"$ref": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$anchor": "y"}}}}}, False),
+        ({"$dynamicRef": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$dynamicAnchor": "y"}}}}}, False),
+        ({"properties": {"a": {"$ref": "http://a/b"}}, "$defs": {"X": {"$id": "http://a/b", "items": WRONG}}}, False),
+        ({"allOf": [{"$ref": "#/$defs/X/properties/y"}, {"not": {"const": 1}}], "$defs": {"X": NESTED}}, True),
+        ({"not": {"type": "string"}, "properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": NESTED}}, False),
+        (
+            {
+                "allOf": [{"$ref": "#/$defs/X/properties/z"}],
+                "properties": {"b": {}},
+                "type": "object",
+                "$defs": {"X": {"properties": {"z": NESTED}}},
+            },
+            False,
+        ),
+        ({"type": "string", "items": NESTED, "properties": {"b": WRONG}}, True),
+        ({"properties": {"a": {"type": "string", "maxItems": 1, "formats": ""}}}, True),
+        ({"properties": {"a": {"type": "string", "format": "unheard-of"}, "b": {"type": "string", "minContains": 1}}}, True),
+        ({"properties": {"a": {"then": NESTED}, "b": {"enum": [1], "description": "x", "then": {}}}}, True),
+        ({"type": "object", "properties": {"b": {"contains": WRONG, "type": "array", "uniqueItems": True}}}, False),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": [1, 2], "minimun": 1}}, True),
+        ({"definitions": {"a": {"definitions": {"b": NESTED}}}, "type": "object"}, True),
+        ({"properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}, "type": "object"}, True),
+        ({"type": "object", "$defs": {"X": {"items": SHARED}}, "properties": {"a": {"items": SHARED, "type": "array"}}}, True),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"$ref": "#/definitions/X", "minimum": 1}},
+          "definitions": {"X": NESTED}}, True),
+        ({"dependencies": {"a": NESTED}, "properties": {"b": WRONG}}, True),
+        ({"properties": {"o": {"type": "object", "properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}}}}, True),
+        ({"properties": {"o": {"type": "object", "properties": {"a": {"type": "string", "items": NESTED}}}}}, True),
+        ({"type": "string", "minLength": 1, "items": NESTED}, True),
+        ({"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"type": "boolean", "minimun": 1}]}, False),
+        ({"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"enum": [2]}], "maxItems": 2, "items": NESTED}, True),
+        ({"properties": {"a": {"anyOf": [NESTED, {"type": "null"}]}}}, True),
+        ({"properties": {"a": {"not": NESTED}}}, True),
+        ({"type": "object", "anyOf": [{"required": ["a"], "items": NESTED}, {"required": ["b"]}]}, True),
+        ({"$ref": "#/$defs/X", "$defs": {"X": {"not": NESTED}}}, True),
+        (deep(20), True),
+        (deep(80), False),
+    ],
+)  # fmt: skip
+def test_the_ways_to_notes(schema: Any, is_known: bool) -> None:
+    """The places that a compilation knows are those that a search of the whole schema finds; `is_known`: it knows the ways to them, too."""
+    report = json_schema_grammar(schema)[1]
+    assert report.messages == Report(Registry(schema)).messages
+    assert report.messages
+    noted = report._noted
+    assert noted is not None
+    assert (noted.ways is not None) == is_known
+    assert Report(Registry(schema), noted=Noted(noted.places, None, set())).messages == report.messages
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:
