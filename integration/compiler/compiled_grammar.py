@@ -24,6 +24,8 @@ from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
 from .serialization import from_bytes, to_bytes
 
+_EMPTY_FORM_BYTES: Final = 46_000
+"""About what the engine's form of a grammar takes that has one node."""
 SHOWN_ENTRIES: Final = 500
 SHOWN_NODES: Final = 20_000
 SHOWN_TEXT: Final = 20_000
@@ -89,7 +91,8 @@ class CompiledGrammar:
         else:
             # PERF: the tables that stand in nodes take about what the engine's form of them takes; to measure each took as long as a
             # twelfth of an everyday schema
-            self._static_size = NODE_BYTES * (len(grammar.nodes) + len(grammar.rules)) + kernel.memory
+            tables = max(0, kernel.memory - _EMPTY_FORM_BYTES)
+            self._static_size = NODE_BYTES * (len(grammar.nodes) + len(grammar.rules)) + tables
         self._captures: CaptureReader | None = None
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:

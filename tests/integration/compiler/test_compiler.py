@@ -765,6 +765,7 @@ def test_the_size_of_nodes_is_not_measured(compiler):
         ("json_schema", {"type": "string", "format": "uri"}),
         ("regex", "(?i)" + "|".join(f"word{i * 7919 % 10_007}" for i in range(2_000))),
         ("choice", [f"{i:x}" * 20 for i in range(500)]),
+        ("choice", ["a", "b"]),
         ("ebnf", 'root ::= ([a-z]{1,30} "," | "x")*'),
     ]
     for kind, specification in specifications:
@@ -772,6 +773,8 @@ def test_the_size_of_nodes_is_not_measured(compiler):
         others = made.size - made._static_size
         exact = memory_of(made.grammar.nodes, len(made.grammar.rules)) + others
         assert exact / 2 < made.size < exact * 2
+    small = compiler.compile(compiler.read("choice", ["a", "b"]))
+    assert small._static_size < 2_000
 
 
 def test_small_schemas():
