@@ -257,7 +257,7 @@ class Compilation:
                 if found is None:
                     return None
                 if found:
-                    noted |= found
+                    noted = noted | found
                     opened.update(map(id, schemas))
         return Noted(noted, None if self.leaps else self.above | noted | opened, opened) if noted else NOTHING_NOTED
 
@@ -536,9 +536,9 @@ class Compilation:
             key = extra_key(b, f, keys)
             extra = b.node((SEQ, b.distinct(key) if self.distinct else key, f.colon, others))
         if never in values:
-            can_be = [value != never for value in values]
-            if not all(possible for possible, is_asked in zip(can_be, asked, strict=True) if is_asked):
+            if (never, True) in zip(values, asked, strict=True):
                 return never
+            can_be = [value != never for value in values]
             texts, asked, values = list(compress(texts, can_be)), list(compress(asked, can_be)), list(compress(values, can_be))
         made = (unordered if self.any_order else object_node)(b, f, b.members(texts, f.colon, values), asked, extra)
         return b.scope(made) if self.distinct and extra != never else made

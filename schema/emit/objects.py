@@ -272,7 +272,7 @@ def object_node(b: GrammarBuilder, f: Fragments, members: list[NodeId], needed: 
     """
     never, comma = f.never, f.comma
     if never in members:
-        if any(node == never and required for node, required in zip(members, needed, strict=True)):
+        if (never, True) in zip(members, needed, strict=True):
             return never
         needed = [required for node, required in zip(members, needed, strict=True) if node != never]
         members = [node for node in members if node != never]

@@ -22,7 +22,7 @@ from support.structural_tags import accepts as recognised
 
 from stackmask.pda.embed import compact
 from stackmask.pda.exceptions import LimitError, StructuralTagError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar, NodeId
+from stackmask.pda.grammar import Grammar, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag.formats import FORMATS
@@ -238,6 +238,8 @@ def test_kept_tags(kernel: Engine) -> None:
     for names in (["a", "bb"], ["bb", "c"], ["a", "c", "dd"], ["a", "bb"]):
         found = kept_grammar(kept, agent(names))
         assert compact(found) == compact(structural_tag_grammar(agent(names)))
+        (arena,) = kept._arenas._free
+        assert arena._measured.memory == memory_of(found.nodes, len(found.rules))
         start = compiled(kernel, found)
         for name in ("a", "bb", "c", "dd"):
             assert generates(start, f'x<call>{name}:{{"a":"xx"}}</call>y') == (name in names)
