@@ -271,7 +271,7 @@ def _define(
                 formats=format == "enforce",
                 approximated=tuple(problems),
                 repeats=repeats,
-                noted=None if problems or run is not Compilation.run else compilation.only_noted,
+                noted=None if problems or run is not Compilation.run else compilation.only_noted(),
             )
         finally:
             compilation.release()

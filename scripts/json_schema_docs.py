@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support import peers, suite  # noqa: E402  (tests/ is no installed package)
 
 from stackmask.schema.dialect.dialects import DIALECTS  # noqa: E402
-from stackmask.schema.dialect.report import ANNOTATIONS  # noqa: E402
+from stackmask.schema.dialect.unknown_keywords import ANNOTATIONS  # noqa: E402
 from stackmask.schema.formats import NAMES  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "json_schema.md"

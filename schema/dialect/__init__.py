@@ -6,6 +6,7 @@
     references         what $ref, $dynamicRef and $recursiveRef name
     pointers           where a subschema stands
     guidance           options of llguidance in a schema
+    unknown_keywords   keywords that a draft does not have, which may be misspelt
     report             what became of every keyword
     serialiser         schemas as bytes, which equal ones share
     mistakes           values passed as schemas that are not schemas

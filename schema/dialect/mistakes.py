@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...pda.exceptions import SchemaError, shown
-from .report import KNOWN
+from .unknown_keywords import KNOWN
 
 _WRAPPER: Final = frozenset({"name", "schema", "strict", "description", "type"})
 _FUNCTION: Final = frozenset({"name", "parameters", "strict", "description", "type"})

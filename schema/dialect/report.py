@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
-from ...pda.exceptions import SchemaError, shown
+from ...pda.exceptions import shown
 from ..formats import is_known
-from .dialects import DIALECTS, Dialect
+from .dialects import Dialect
 from .guidance import NAME
 from .keyword_values import ATOMS, pointer_token
 from .references import MANY, NAMED, ONE, Registry, Scope
+from .unknown_keywords import ANNOTATIONS, HOLDERS, KNOWN, note_on_unknown
 
 ENFORCED: Final = "enforced"
 ANNOTATION: Final = "annotation"
@@ -29,34 +30,12 @@ ALLOWED: Final = "allowed"
 REPEATED_KEYS: Final = "a key that is not declared may come twice, as JSON allows; distinct_keys=True prevents it"
 """The note on a schema that leaves keys free."""
 
-ANNOTATIONS: Final = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
-    | {"contentMediaType", "contentEncoding", "contentSchema"}
-)
-"""Keywords that never constrain an instance."""
 NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 """Keywords without effect where another one is absent."""
 MOST_SHOWN: Final = 400
 """The most characters of a pointer in a message."""
 DEEPEST: Final = 1_000
 """Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
-KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.values()))
-"""The keywords of all drafts."""
-
-
-def _letters(word: str) -> int:
-    """The letters of a word as bits; different letters may be the same bit."""
-    letters = 0
-    for letter in word:
-        letters |= 1 << (ord(letter) & 63)
-    return letters
-
-
-_KNOWN: Final = [(keyword, _letters(keyword)) for keyword in sorted(KNOWN)]
-_LONGEST: Final = max(map(len, KNOWN)) * 3 // 2
-"""Longer words are close to no keyword, see `_similar`; so they are not kept either, however many come."""
-HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
-"""The keywords that may have subschemas."""
 _OF_OBJECTS: Final = frozenset(
     {"properties", "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "required"}
     | {"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies"}
@@ -65,6 +44,7 @@ _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", 
 """Keywords whose subschemas say something about a value that the schema itself does not."""
 _BESIDE_REFERENCES: Final = frozenset({"$ref", "$defs", "definitions", "$schema"})
 """Keywords that old drafts read beside $ref."""
+_REFERENCE: Final = {"$ref"}
 _NAMED: Final = 1
 _ONE: Final = 2
 _MANY: Final = 4
@@ -76,6 +56,8 @@ _UNKNOWN: Final = _DOUBTFUL
 """What tables have of a keyword that is in none."""
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
+_Note = tuple[_Path, str, str, str]
+"""The path of a keyword that has a note, the keyword, its status, and the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +83,11 @@ class Noted(NamedTuple):
 
     places: Set[int]
     """The only ones that may have notes of their own."""
-    ways: Set[int] | None
-    """The places, `unread`, and all subschemas around one of these but the root; None where these are not known."""
-    unread: Set[int]
-    """Those in which any others may be on the way."""
+    ways: Set[int]
+    """The places, and the subschemas around one of them. PERF: if the way to a place is not among them, the whole schema is searched."""
 
 
-NOTHING_NOTED: Final = Noted(frozenset(), None, frozenset())
+NOTHING_NOTED: Final = Noted(frozenset(), frozenset())
 
 
 class Report:
@@ -236,11 +216,11 @@ def _messages(notes: Iterable[tuple[str | _Path | None, str, str, str]]) -> tupl
     places: dict[tuple[str, str], list[str | _Path | None]] = {}
     for place, keyword, _, note in notes:
         places.setdefault((keyword, note), []).append(place)
-    return tuple(f"{_shown_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
-
-
-def _others(count: int) -> str:
-    return f" and {count} other place{'s' if count > 1 else ''}" if count else ""
+    messages: list[str] = []
+    for (_, note), found in places.items():
+        others = "" if len(found) == 1 else f" and {len(found) - 1} other place{'s' if len(found) > 2 else ''}"
+        messages.append(f"{_shown_pointer(found[0])}{others}: {note}")
+    return tuple(messages)
 
 
 def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> Iterator[Entry]:
@@ -254,128 +234,200 @@ def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> 
         yield from _entries(place, formats)
 
 
-def _notes(registry: Registry, formats: bool, noted: Noted | None) -> list[tuple[_Path, str, str, str]]:
-    """The path, keyword, status and note of each warning, depth first in the order of the schema.
-
-    The search ends behind the last of the subschemas that are `noted`, and goes no other ways where these are known.
-    PERF: every compilation asks, and most schemas have none. One comparison of sets passes by most subschemas, since they have only
-    keywords on which there is never a note and which hold no others; the rest are looked at keyword by keyword, by one table.
-    """
-    scope = registry.root
-    found: list[tuple[_Path, str, str, str]] = []
+def _notes(registry: Registry, formats: bool, noted: Noted | None) -> list[_Note]:
+    """The warnings, depth first in the order of the schema."""
+    found: list[_Note] = []
     if registry.unknown_dialects:
         found += [((None, "$schema"), "$schema", ANNOTATION, note) for note in _unknown_dialects(registry)]
-    current, dialect = scope, scope.resource.dialect
-    quiet, sorts = _tables(dialect)
-    places, ways, unread = (None, None, frozenset[int]()) if noted is None else noted
-    stack: list[tuple[Any, _Path | None, Scope, int, Set[int] | None]] = [(scope.resource.root, None, scope, 0, ways)]
+    if noted is None:
+        _search(registry, formats, None, found)
+    elif not _follow(registry, formats, noted, following := found.copy()):
+        _search(registry, formats, noted.places, found)
+    else:
+        found = following
+    return found
+
+
+def _follow(registry: Registry, formats: bool, noted: Noted, found: list[_Note]) -> bool:
+    """Whether the notes of some subschemas are found on the ways to them.
+
+    PERF: a quarter of all schemas have notes, most of them a few, and this takes 3 % of a small compilation then.
+    """
+    places, ways = noted
+    root = registry.root
+    stack: list[tuple[Any, _Path | None, Scope, int]] = [(root.resource.root, None, root, 0)]
+    seen: set[int] = set()
+    left = len(places)
+    while stack:
+        schema, path, scope, depth = stack.pop()
+        place = id(schema)
+        if place in seen:
+            continue
+        if depth >= DEEPEST:
+            return False
+        seen.add(place)
+        depth += 1
+        if "$id" in schema or "id" in schema:
+            scope = registry.enter(scope, schema)
+        if place in places:
+            _own_notes((schema, path, scope.resource.dialect, 0), formats, found)
+            left -= 1
+            if not left:
+                return True
+        inner: list[tuple[Any, _Path | None, Scope, int]] = []
+        for keyword in schema:
+            if keyword not in HOLDERS:
+                continue
+            value = schema[keyword]
+            if value.__class__ in ATOMS:
+                continue
+            if isinstance(value, list | tuple):
+                members: Iterable[tuple[Any, Any]] = enumerate(value)
+                values: Iterable[Any] = value
+            elif keyword in ONE:
+                if id(value) in ways:
+                    inner.append((value, (path, keyword), scope, depth))
+                continue
+            elif value.__class__ is dict or isinstance(value, Mapping):
+                members, values = value.items(), value.values()
+            else:
+                continue
+            chosen = compress(members, map(ways.__contains__, map(id, values)))
+            holder = path, keyword
+            inner += [(member, (holder, step), scope, depth) for step, member in chosen]
+        inner.reverse()
+        stack += inner
+    return False
+
+
+def _search(registry: Registry, formats: bool, places: Set[int] | None, found: list[_Note]) -> None:
+    """Find all notes, or those of some subschemas, down to DEEPEST.
+
+    PERF: one comparison of sets passes by most subschemas, since they have only keywords on which there is never a note and which hold no
+    others.
+    """
+    current = registry.root
+    quiet, sorts = _tables(current.resource.dialect)
+    stack: list[tuple[Any, _Path | None, Scope, int]] = [(current.resource.root, None, current, 0)]
     seen: set[int] = set()
     left = -1 if places is None else len(places)
     while stack and left:
-        schema, path, scope, depth, ways = stack.pop()
+        schema, path, scope, depth = stack.pop()
         if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        if id(schema) in unread:
-            ways = None
-        may_have = places is None or id(schema) in places
-        if may_have:
-            left -= 1
         if "$id" in schema or "id" in schema:
             scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
         if scope is not current:
-            current, dialect = scope, scope.resource.dialect
-            quiet, sorts = _tables(dialect)
-        is_deep = depth >= DEEPEST
-        is_doubtful = is_deep or (may_have and dialect.lone_reference and "$ref" in schema)
-        inner: list[tuple[Any, _Path | None, Scope, int, Set[int] | None]] = []
-        for keyword in schema if is_doubtful else [keyword for keyword in schema if keyword not in quiet]:
+            current = scope
+            quiet, sorts = _tables(scope.resource.dialect)
+        is_deep, may_have = depth >= DEEPEST, places is None or id(schema) in places
+        if may_have:
+            left -= 1
+        if may_have or is_deep:
+            _own_notes((schema, path, scope.resource.dialect, depth), formats, found)
+        if is_deep:
+            continue
+        inner: list[tuple[Any, _Path | None, Scope, int]] = []
+        for keyword in [keyword for keyword in schema if keyword not in quiet]:
             value = schema[keyword]
             sort = sorts.get(keyword, _UNKNOWN)
-            if is_doubtful or (may_have and sort & _DOUBTFUL):
-                # PERF: most notes are on misspelt keywords
-                if sort == _UNKNOWN and not is_doubtful and keyword not in KNOWN and keyword != NAME:
-                    if note := _unknown(keyword, dialect.name):
-                        found.append(((path, keyword), keyword, ANNOTATION, note))
-                    continue
-                status, note = _status((schema, path, dialect, depth), keyword, formats)
-                if note and status != ENFORCED:
-                    found.append(((path, keyword), keyword, status, note))
-            if is_deep or not sort & _HOLDING or value.__class__ in ATOMS:
+            if not sort & _HOLDING or value.__class__ in ATOMS:
                 continue
             holder = path, keyword
             members: Iterable[tuple[Any, Any]] = ()
             if value.__class__ is dict or isinstance(value, Mapping):
                 if sort & _NAMED:
                     members = value.items()
-                elif sort & _ONE and (ways is None or id(value) in ways):
-                    inner.append((value, holder, scope, depth + 1, ways))
+                elif sort & _ONE:
+                    inner.append((value, holder, scope, depth + 1))
             elif sort & _MANY and isinstance(value, list | tuple):
                 members = enumerate(value)
-            deeper = depth + 1
-            if ways is not None:
-                inner += [(member, (holder, step), scope, deeper, ways) for step, member in members if id(member) in ways]
-            else:
-                inner += [
-                    (member, (holder, step), scope, deeper, None)
-                    for step, member in members
-                    if member.__class__ is not dict or not (quiet.issuperset(member) or member.keys() == _REFERENCE)
-                ]
-        if inner:
-            inner.reverse()
-            stack += inner
-    return found
+            inner += [
+                (member, (holder, step), scope, depth + 1)
+                for step, member in members
+                if member.__class__ is not dict or not (quiet.issuperset(member) or member.keys() == _REFERENCE)
+            ]
+        inner.reverse()
+        stack += inner
 
 
-_REFERENCE: Final = {"$ref"}
+def _own_notes(place: _Place, formats: bool, found: list[_Note]) -> None:
+    """Add the notes on the keywords of one subschema."""
+    schema, path, dialect, depth = place
+    quiet, sorts = _tables(dialect)
+    all_doubtful = depth >= DEEPEST or (dialect.lone_reference and "$ref" in schema)
+    for keyword in schema:
+        if keyword in quiet and not all_doubtful:
+            continue
+        sort = sorts.get(keyword, _UNKNOWN)
+        # PERF: most notes are on misspelt keywords
+        if sort == _UNKNOWN and not all_doubtful and keyword not in KNOWN and keyword != NAME:
+            if note := note_on_unknown(keyword, dialect.name):
+                found.append(((path, keyword), keyword, ANNOTATION, note))
+        elif all_doubtful or sort & _DOUBTFUL:
+            status, note = _status(place, keyword, formats)
+            if note and status != ENFORCED:
+                found.append(((path, keyword), keyword, status, note))
 
 
-def notable(schemas: list[Any], scope: Scope, seen: set[int], *, formats: bool) -> set[int] | None:
-    """The ids of those with notes, of subschemas of one resource and of all that stand in them; None where another look has to tell.
+def notable(schemas: list[Any], scope: Scope, seen: set[int], noted: set[int], ways: set[int], *, formats: bool) -> bool:
+    """Whether all notes on subschemas of one resource, and on those that stand in them, are found; else a search of the whole has to.
 
-    Those whose ids are in `seen` are left out; it gets the ids of the others.
+    Those whose ids are in `seen` are known; it gets the ids of the others, `noted` those of the ones with notes, and `ways` those of the
+    subschemas around one of these.
     """
-    found: set[int] = set()
-    stack = schemas.copy()
+    stack: list[tuple[Any, _Around | None]] = [(schema, None) for schema in schemas]
+    climbed: set[int] = set()
     root = scope.resource.root
     dialect = scope.resource.dialect
     quiet, sorts = _tables(dialect)
     while stack:
-        schema = stack.pop()
-        if schema.__class__ in ATOMS or id(schema) in seen:
+        schema, around = stack.pop()
+        if schema.__class__ in ATOMS:
             continue
-        if schema.__class__ is not dict or (schema is not root and ("$id" in schema or "id" in schema)):
-            return None
-        if ignores_beside_references(schema, dialect):
-            found.add(id(schema))
-        seen.add(id(schema))
-        for keyword, value in schema.items():
-            if keyword in quiet:
-                continue
-            sort = sorts.get(keyword, _UNKNOWN)
-            if sort & _DOUBTFUL:
-                status, note = _status_alone((schema, _BELOW, dialect, 0), keyword, formats)
-                if note and status != ENFORCED:
-                    found.add(id(schema))
-            if not sort & _HOLDING or value.__class__ in ATOMS:
-                continue
-            if keyword in ANNOTATIONS:  # of these alone the depth may be noted
-                return None
-            members: Iterable[Any] = ()
-            if value.__class__ is dict:
-                if sort & _NAMED:
-                    members = value.values()
-                elif sort & _ONE:
-                    stack.append(value)
-            elif value.__class__ is list:
-                if sort & _MANY:
-                    members = value
-            else:
-                return None
-            stack += [member for member in members if member.__class__ is not dict or not quiet.issuperset(member)]
-    return found
+        place = id(schema)
+        if place in seen:
+            has_notes = place in noted or place in ways
+        else:
+            if schema.__class__ is not dict or (schema is not root and ("$id" in schema or "id" in schema)):
+                return False
+            seen.add(place)
+            has_notes = ignores_beside_references(schema, dialect)
+            inner = place, around
+            for keyword, value in schema.items():
+                if keyword in quiet:
+                    continue
+                sort = sorts.get(keyword, _UNKNOWN)
+                if sort & _DOUBTFUL:
+                    has_notes |= bool(_status_alone((schema, _BELOW, dialect, 0), keyword, formats)[1])
+                if not sort & _HOLDING or value.__class__ in ATOMS:
+                    continue
+                if keyword in ANNOTATIONS:  # of these alone the depth may be noted
+                    return False
+                members: Iterable[Any] = ()
+                if value.__class__ is dict:
+                    if sort & _NAMED:
+                        members = value.values()
+                    elif sort & _ONE:
+                        stack.append((value, inner))
+                elif value.__class__ is list:
+                    if sort & _MANY:
+                        members = value
+                else:
+                    return False
+                stack += [(member, inner) for member in members if member.__class__ is not dict or not quiet.issuperset(member)]
+            if has_notes:
+                noted.add(place)
+        while has_notes and around is not None and around[0] not in climbed:  # so that each is climbed once
+            place, around = around
+            ways.add(place)
+            climbed.add(place)
+    return True
 
 
+_Around = tuple[int, "_Around | None"]
+"""The id of the subschema around another, and what is around that."""
 _BELOW: Final[_Path] = (None, "")
 """Any place but the root."""
 _Place = tuple[Mapping[str, Any], "_Path | None", Dialect, int]
@@ -478,11 +530,15 @@ def _pointer(path: str | _Path | None) -> str:
     """The JSON pointer of a path, or a pointer itself."""
     if isinstance(path, str):
         return path
-    tokens: list[str] = []
+    steps: list[str] = []
     while path is not None:
         path, step = path
-        tokens.append("/" + (str(step) if step.__class__ is int else pointer_token(step)))
-    return "".join(reversed(tokens))
+        steps.append(step if step.__class__ is str else str(step))
+    steps.reverse()
+    pointer = "".join(["/" + step for step in steps])
+    if "~" in pointer or pointer.count("/") > len(steps):
+        return "".join(["/" + pointer_token(step) for step in steps])
+    return pointer
 
 
 @lru_cache(maxsize=64)
@@ -515,16 +571,6 @@ def ignores_beside_references(schema: Mapping[str, Any], dialect: Dialect) -> bo
     return len(schema) > 1 and dialect.lone_reference and "$ref" in schema and not _ignored(dialect).isdisjoint(schema)
 
 
-def has_note(keyword: object, dialect: Dialect) -> bool:
-    """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
-    return not isinstance(keyword, str) or (len(keyword) <= _LONGEST and _has_note(keyword, dialect))
-
-
-@lru_cache(maxsize=1024)
-def _has_note(keyword: str, dialect: Dialect) -> bool:
-    return keyword in HOLDERS or (keyword not in ANNOTATIONS and bool(_note(keyword, dialect.name)))
-
-
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
     """The fate of one keyword of a subschema, and a note on it."""
     schema, _, _, depth = place
@@ -544,7 +590,7 @@ def _status_alone(place: _Place, keyword: str, formats: bool) -> tuple[str, str]
     if keyword == NAME and path is None:
         return ENFORCED, ""
     if keyword not in dialect.keywords:
-        return ANNOTATION, _unknown(keyword, dialect.name)
+        return ANNOTATION, note_on_unknown(keyword, dialect.name)
     if keyword == "format":
         if not formats:
             return ANNOTATION, ""
@@ -553,35 +599,3 @@ def _status_alone(place: _Place, keyword: str, formats: bool) -> tuple[str, str]
     if NEEDS.get(keyword, keyword) not in schema:
         return ANNOTATION, f"no effect without {NEEDS[keyword]}"
     return ENFORCED, ""
-
-
-def _unknown(keyword: object, dialect: str) -> str:
-    """The note on a keyword that a dialect does not have; SchemaError where it is no text, which JSON has no keys but."""
-    if not isinstance(keyword, str):
-        raise SchemaError(f"{shown(keyword)} is not a keyword: the keys of JSON are strings")
-    return _note(keyword, dialect) if len(keyword) <= _LONGEST else ""
-
-
-@lru_cache(maxsize=1024)
-def _note(keyword: str, dialect: str) -> str:
-    others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
-    if others:
-        return f"no keyword of {dialect}, but of {', '.join(others)}"
-    if keyword == NAME:
-        return "read in the root of a schema only"
-    close = get_close_matches(keyword, _similar(keyword), 1, 0.8)
-    return f'unknown keyword; did you mean "{close[0]}"?' if close else ""
-
-
-def _similar(keyword: str) -> list[str]:
-    """The keywords that have letters enough in common with this one to be close matches.
-
-    Close is a ratio of 4/5: twice the number of matching letters by the sum of the lengths. A letter that only one of the two has matches
-    none. PERF: `difflib` would take longer to see that nothing is close than a small schema takes to compile.
-    """
-    own, length = _letters(keyword), len(keyword)
-    return [
-        known
-        for known, letters in _KNOWN
-        if 5 * (length - (own & ~letters).bit_count()) >= 2 * (length + len(known)) <= 5 * (len(known) - (letters & ~own).bit_count())
-    ]

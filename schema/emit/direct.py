@@ -8,7 +8,6 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -56,7 +55,8 @@ from ..dialect.keywords import (  # fmt: skip
     groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
-from ..dialect.report import HOLDERS, NOTHING_NOTED, Noted, has_note, ignores_beside_references, notable
+from ..dialect.report import NOTHING_NOTED, Noted, ignores_beside_references, notable
+from ..dialect.unknown_keywords import HOLDERS, has_note, without_notes
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
@@ -87,8 +87,6 @@ _UNSETTLED: Final = ~(TYPE | NUMBER | VALUES)
 """All groups of keywords but those that hold no subschemas and that the report has no notes on."""
 _SILENT: Final = ASIDE | DEFINITIONS
 """The groups of keywords that constrain nothing by themselves."""
-_PLAIN_REFERENCE: Final = re.compile("#/[^/]*/[^/]*")
-"""What leads to a definition of the root, or to another place that stands in it directly."""
 _ASKED: Final = UNKNOWN | DEFINITIONS
 """The groups of keywords on which there may be a note, wherever they stand."""
 
@@ -137,7 +135,6 @@ class Compilation:
         "fragments",
         "in_scopes",
         "keyword_groups",
-        "leaps",
         "marks",
         "noted",
         "pending",
@@ -148,6 +145,7 @@ class Compilation:
         "scoped",
         "unread",
         "values_of",
+        "without_notes",
     )
 
     def __init__(
@@ -171,6 +169,7 @@ class Compilation:
         self.distinct = distinct
         self.scope = registry.root
         self.keyword_groups = registry.root.resource.dialect.keywords
+        self.without_notes = without_notes(registry.root.resource.dialect)
         self.depth = 0
         self._texts: Strings | None = None
         self._algebra: Algebra | None = None
@@ -193,8 +192,6 @@ class Compilation:
         """How often a subschema was put into one of these, or definitions were met."""
         self.above: set[int] = set()
         """The ids of subschemas in which others are that were marked."""
-        self.leaps = False
-        """Whether a subschema was compiled that may not stand in one of `above`, nor in the root or its definitions."""
         self.definitions: list[tuple[object, Scope]] = []
         """Where subschemas stand for others to refer to."""
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
@@ -237,15 +234,14 @@ class Compilation:
         if len(self.builder.rules) - self.before > most:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
-    @property
     def only_noted(self) -> Noted | None:
         """The only subschemas that the report can have notes on, and where they are; None if there may be others.
 
         PERF: so most schemas need no search for notes, or a short one. A whole one takes 8 % of the compilation of a small schema.
         """
-        noted, opened = self.noted, {id(schema) for schema, _ in self.unread}
-        if self.definitions or opened:
-            compiled = {key[0] for key in self.rules if key.__class__ is tuple} - opened
+        noted, ways = self.noted, self.above
+        if self.definitions or self.unread:
+            known = {key[0] for key in self.rules if key.__class__ is tuple}.difference([id(schema) for schema, _ in self.unread])
             others = [([schema], scope) for schema, scope in self.unread]
             for defined, scope in self.definitions:
                 if defined.__class__ is dict:
@@ -253,13 +249,9 @@ class Compilation:
                 elif defined.__class__ not in ATOMS:
                     return None
             for schemas, scope in others:
-                found = notable(schemas, scope, compiled, formats=self.formats)
-                if found is None:
+                if not notable(schemas, scope, known, noted, ways, formats=self.formats):
                     return None
-                if found:
-                    noted = noted | found
-                    opened.update(map(id, schemas))
-        return Noted(noted, None if self.leaps else self.above | noted | opened, opened) if noted else NOTHING_NOTED
+        return Noted(noted, ways | noted) if noted else NOTHING_NOTED
 
     def asked(self, schema: Schema, groups: int) -> int:
         """The groups of a subschema without those whose notes are known: it has none, or is among those that may."""
@@ -268,10 +260,9 @@ class Compilation:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
             self.above.add(id(schema))
             self.marks += 1
-        if groups & UNKNOWN:
-            known = self.keyword_groups
+        if groups & UNKNOWN and not self.without_notes.issuperset(schema):
             for keyword in schema:
-                if keyword not in known and has_note(keyword, scope.resource.dialect):
+                if keyword not in self.without_notes and has_note(keyword, scope.resource.dialect):
                     if keyword in HOLDERS or keyword.__class__ is not str:
                         return groups & ~DEFINITIONS
                     self.note(schema)
@@ -302,6 +293,7 @@ class Compilation:
         if scope is not self.scope:
             self.scope = scope
             self.keyword_groups = scope.resource.dialect.keywords
+            self.without_notes = without_notes(scope.resource.dialect)
 
     # PERF: the algebra and the writers of its parts, which all use it, are made for the first subschema that needs them; many schemas
     # have none.
@@ -571,7 +563,7 @@ class Compilation:
 
     def deferred(self, schema: Schema) -> NodeId:
         """A rule for a subschema that lies deep, which so is compiled after those around it."""
-        self.leaps = True
+        self.marks += 1  # it may have notes
         return self.rule_for(schema, self.scope)
 
     def _combined(self, schema: Schema, groups: int) -> NodeId:
@@ -627,7 +619,6 @@ class Compilation:
         node = self.rule_for(*found[0])
         if reference.__class__ is str:
             self.referenced[key] = node
-        self.leaps |= reference.__class__ is not str or (reference != "#" and not _PLAIN_REFERENCE.fullmatch(reference))
         return node
 
     def branches(self, schema: Schema, asserted: int) -> NodeId | None:
@@ -740,7 +731,7 @@ class Compilation:
             return never
         keys: list[str] = []
         values: list[NodeId] = []
-        outer, marks = self.scope, self.marks
+        outer = self.scope
         self.depth += 1
         for name, subschemas in member_facts.declared.items():
             if allowed is not None and name not in allowed:
@@ -757,7 +748,6 @@ class Compilation:
             keys.append(name)
             values.append(inner)
         self.depth -= 1
-        self.leaps |= self.marks != marks  # members may be those of a subschema that is referred to
         undeclared = f.value if allowed is None else never
         closes = bool(self.scope.closing) and member_facts.declares and not member_facts.tells_others
         others = never if closes else undeclared
@@ -870,13 +860,12 @@ class Compilation:
 
     def shared(self, schema: Schema, scope: Scope) -> NodeId:
         """The node of a subschema that may be used more than once."""
-        outer, marks = self.scope, self.marks
+        outer = self.scope
         self.enter(scope)
         self.depth += 1
         node = self.node(schema)
         self.depth -= 1
         self.enter(outer)
-        self.leaps |= self.marks != marks  # the algebra has it from anywhere
         found = self.rules.get(node)
         if found is None:
             # The parts of a graph are written once for each edge.

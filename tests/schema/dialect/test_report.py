@@ -6,7 +6,6 @@ import json
 import pickle
 import random
 from collections.abc import Iterator
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +23,6 @@ from stackmask.schema.dialect.report import (  # fmt: skip
     APPROXIMATED,
     DEEPEST,
     ENFORCED,
-    KNOWN,
     NOTHING_NOTED,
     REPEATED_KEYS,
     Entry,
@@ -82,23 +80,6 @@ def test_misspelt() -> None:
         'unknown keyword; did you mean "additionalProperties"?',
     ]
     assert [entry.status for entry in report] == [ANNOTATION] * 3
-
-
-def test_close_matches() -> None:
-    """The keyword that a misspelt one is taken for is the closest of all keywords by difflib, though few are compared by it."""
-    draw, guessed = random.Random(0), 0
-    for keyword in sorted(KNOWN):
-        for _ in range(20):
-            word = keyword
-            for _ in range(draw.randrange(1, 5)):
-                place, width = draw.randrange(len(word) + 1), draw.randrange(2)
-                word = word[:place] + draw.choice(["", *"aeTx-_$\u0391"]) + word[place + width :]
-            close = get_close_matches(word, sorted(KNOWN), 1, 0.8)
-            if word not in KNOWN:
-                expected = f'unknown keyword; did you mean "{close[0]}"?' if close else ""
-                assert statuses({word: 1})[f"/{word}"] == (ANNOTATION, expected)
-                guessed += bool(close)
-    assert guessed > 500
 
 
 def test_formats() -> None:
@@ -335,12 +316,11 @@ def test_the_search_for_notes_ends_behind_the_last_place() -> None:
     one, two, nowhere = {id(schema)}, {id(schema), id(inner)}, {0}
     for noted, count in (
         (NOTHING_NOTED, 0),
-        (Noted(one, None, set()), 1),
-        (Noted(two, None, set()), 2),
-        (Noted(two, two, set()), 2),
-        (Noted(two, one, set()), 1),
-        (Noted(two, one, one), 2),
-        (Noted(nowhere, None, set()), 0),
+        (Noted(one, set()), 1),
+        (Noted(two, set()), 2),
+        (Noted(two, two), 2),
+        (Noted(two, one), 2),
+        (Noted(nowhere, nowhere), 0),
         (None, 3),
     ):
         assert len(Report(Registry(schema), noted=noted).messages) == len(Report(Registry(schema), noted=noted).warnings) == count
@@ -362,64 +342,80 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("schema", "is_known"),
+    "schema",
     [
-        ({"type": "object", "properties": {"a": {"type": "string"}, "b": NESTED, "c": {"items": WRONG, "type": "array"}}}, True),
-        ({"type": "object", "properties": {"a": {}}, "additionalProperties": WRONG}, True),
-        ({"type": "array", "prefixItems": [NESTED], "items": {"anyOf": [{"type": "null"}, {"oneOf": [NESTED]}]}}, True),
-        ({"$ref": "#/$defs/X", "$defs": {"X": NESTED, "unused": {"type": "null"}}}, True),
-        ({"$ref": "#/$defs/X", "$defs": {"X": {"type": "null"}, "unused": NESTED}}, True),
-        ({"$ref": "#/$defs/X", "$defs": {"X": {"$ref": "#/$defs/Y"}, "Y": {"type": "array", "items": NESTED}}}, True),
-        ({"$ref": "#/$defs/X/properties/y", "$defs": {"X": NESTED}}, False),
-        ({"properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": {"type": "null", "properties": {"y": WRONG}}}}, False),
-        ({"$ref": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$anchor": "y"}}}}}, False),
-        ({"$dynamicRef": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$dynamicAnchor": "y"}}}}}, False),
-        ({"properties": {"a": {"$ref": "http://a/b"}}, "$defs": {"X": {"$id": "http://a/b", "items": WRONG}}}, False),
-        ({"allOf": [{"$ref": "#/$defs/X/properties/y"}, {"not": {"const": 1}}], "$defs": {"X": NESTED}}, True),
-        ({"not": {"type": "string"}, "properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": NESTED}}, False),
-        (
-            {
-                "allOf": [{"$ref": "#/$defs/X/properties/z"}],
-                "properties": {"b": {}},
-                "type": "object",
-                "$defs": {"X": {"properties": {"z": NESTED}}},
-            },
-            False,
-        ),
-        ({"type": "string", "items": NESTED, "properties": {"b": WRONG}}, True),
-        ({"properties": {"a": {"type": "string", "maxItems": 1, "formats": ""}}}, True),
-        ({"properties": {"a": {"type": "string", "format": "unheard-of"}, "b": {"type": "string", "minContains": 1}}}, True),
-        ({"properties": {"a": {"then": NESTED}, "b": {"enum": [1], "description": "x", "then": {}}}}, True),
-        ({"type": "object", "properties": {"b": {"contains": WRONG, "type": "array", "uniqueItems": True}}}, False),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": [1, 2], "minimun": 1}}, True),
-        ({"definitions": {"a": {"definitions": {"b": NESTED}}}, "type": "object"}, True),
-        ({"properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}, "type": "object"}, True),
-        ({"type": "object", "$defs": {"X": {"items": SHARED}}, "properties": {"a": {"items": SHARED, "type": "array"}}}, True),
-        ({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"$ref": "#/definitions/X", "minimum": 1}},
-          "definitions": {"X": NESTED}}, True),
-        ({"dependencies": {"a": NESTED}, "properties": {"b": WRONG}}, True),
-        ({"properties": {"o": {"type": "object", "properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}}}}, True),
-        ({"properties": {"o": {"type": "object", "properties": {"a": {"type": "string", "items": NESTED}}}}}, True),
-        ({"type": "string", "minLength": 1, "items": NESTED}, True),
-        ({"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"type": "boolean", "minimun": 1}]}, False),
-        ({"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"enum": [2]}], "maxItems": 2, "items": NESTED}, True),
-        ({"properties": {"a": {"anyOf": [NESTED, {"type": "null"}]}}}, True),
-        ({"properties": {"a": {"not": NESTED}}}, True),
-        ({"type": "object", "anyOf": [{"required": ["a"], "items": NESTED}, {"required": ["b"]}]}, True),
-        ({"$ref": "#/$defs/X", "$defs": {"X": {"not": NESTED}}}, True),
-        (deep(20), True),
-        (deep(80), False),
+        {"type": "object", "properties": {"a": {"type": "string"}, "b": NESTED, "c": {"items": WRONG, "type": "array"}}},
+        {"type": "object", "properties": {"a": {}}, "additionalProperties": WRONG},
+        {"type": "array", "prefixItems": [NESTED], "items": {"anyOf": [{"type": "null"}, {"oneOf": [NESTED]}]}},
+        {"$ref": "#/$defs/X", "$defs": {"X": NESTED, "unused": {"type": "null"}}},
+        {"$ref": "#/$defs/X", "$defs": {"X": {"type": "null"}, "unused": NESTED}},
+        {"$ref": "#/$defs/X", "$defs": {"X": {"$ref": "#/$defs/Y"}, "Y": {"type": "array", "items": NESTED}}},
+        {"$ref": "#/$defs/X/properties/y", "$defs": {"X": NESTED}},
+        {"properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": {"type": "null", "properties": {"y": WRONG}}}},
+        {"$ref": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$anchor": "y"}}}}},
+        {"$dynamicRef": "#y", "$defs": {"X": {"properties": {"y": {**WRONG, "$dynamicAnchor": "y"}}}}},
+        {"properties": {"a": {"$ref": "http://a/b"}}, "$defs": {"X": {"$id": "http://a/b", "items": WRONG}}},
+        {"allOf": [{"$ref": "#/$defs/X/properties/y"}, {"not": {"const": 1}}], "$defs": {"X": NESTED}},
+        {"not": {"type": "string"}, "properties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "$defs": {"X": NESTED}},
+        {
+            "allOf": [{"$ref": "#/$defs/X/properties/z"}],
+            "properties": {"b": {}},
+            "type": "object",
+            "$defs": {"X": {"properties": {"z": NESTED}}},
+        },
+        {"type": "string", "items": NESTED, "properties": {"b": WRONG}},
+        {"properties": {"a": {"type": "string", "maxItems": 1, "formats": ""}}},
+        {"properties": {"a": {"type": "string", "format": "unheard-of"}, "b": {"type": "string", "minContains": 1}}},
+        {"properties": {"a": {"then": NESTED}, "b": {"enum": [1], "description": "x", "then": {}}}},
+        {"type": "object", "properties": {"b": {"contains": WRONG, "type": "array", "uniqueItems": True}}},
+        {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2], "minimun": 1}},
+        {"definitions": {"a": {"definitions": {"b": NESTED}}}, "type": "object"},
+        {"properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}, "type": "object"},
+        {"type": "object", "$defs": {"X": {"items": SHARED}}, "properties": {"a": {"items": SHARED, "type": "array"}}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"$ref": "#/definitions/X", "minimum": 1}},
+            "definitions": {"X": NESTED},
+        },
+        {"dependencies": {"a": NESTED}, "properties": {"b": WRONG}},
+        {"properties": {"o": {"type": "object", "properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}}}},
+        {"properties": {"o": {"type": "object", "properties": {"a": {"type": "string", "items": NESTED}}}}},
+        {"type": "string", "minLength": 1, "items": NESTED},
+        {"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"type": "boolean", "minimun": 1}]},
+        {"type": "array", "uniqueItems": True, "minItems": 2, "prefixItems": [{}, {"enum": [2]}], "maxItems": 2, "items": NESTED},
+        {"properties": {"a": {"anyOf": [NESTED, {"type": "null"}]}}},
+        {"properties": {"a": {"not": NESTED}}},
+        {"type": "object", "anyOf": [{"required": ["a"], "items": NESTED}, {"required": ["b"]}]},
+        {"$ref": "#/$defs/X", "$defs": {"X": {"not": NESTED}}},
+        deep(20),
+        deep(80),
+        {"anyOf": [{"properties": {"a": deep(40)}}, {"not": {"properties": {"a": deep(40)}}}]},
+        {"$ref": "#/$defs/X/items/properties/a", "$defs": {"X": deep(40)}},
+        {"patternProperties": {"a": {"$ref": "#/$defs/X/properties/y"}}, "allOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": NESTED}},
+        {"not": {"type": "null", "minimun": 1, "javaType": "x"}},
+        {"type": "object", "properties": {"a": SHARED, "b": SHARED, "c": WRONG}},
+        {"$schema": "http://nowhere/", "minimun": 1},
+        {"type": "object", "properties": {"a/b": {"minimun": 1}, "~": {"maximun": 1}, "c": {"requird": 1}}},
     ],
-)  # fmt: skip
-def test_the_ways_to_notes(schema: Any, is_known: bool) -> None:
-    """The places that a compilation knows are those that a search of the whole schema finds; `is_known`: it knows the ways to them, too."""
+)
+def test_the_ways_to_notes(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compilation knows the ways to all places that a search of the whole schema finds; where it did not, that search would find them."""
+    expected = Report(Registry(schema)).messages
+    assert expected
     report = json_schema_grammar(schema)[1]
-    assert report.messages == Report(Registry(schema)).messages
-    assert report.messages
     noted = report._noted
     assert noted is not None
-    assert (noted.ways is not None) == is_known
-    assert Report(Registry(schema), noted=Noted(noted.places, None, set())).messages == report.messages
+    assert Report(Registry(schema), noted=Noted(noted.places, frozenset())).messages == expected
+    monkeypatch.setattr(report_module, "_search", None)
+    assert report.messages == expected
+
+
+def test_notes_deeper_than_all_that_is_listed() -> None:
+    """A report lists nothing that lies deeper, whether or not the way there is known."""
+    schema = {"properties": {"a": {"minimun": 1}, "b": deep(DEEPEST + 10)}}
+    messages = json_schema_grammar(schema)[1].messages
+    assert messages == Report(Registry(schema)).messages
+    assert len(messages) == 1
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:

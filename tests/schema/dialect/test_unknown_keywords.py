@@ -1,0 +1,44 @@
+"""Keywords that a draft does not have."""
+
+from __future__ import annotations
+
+import random
+from difflib import get_close_matches
+
+from stackmask.schema.dialect.dialects import DIALECTS
+from stackmask.schema.dialect.unknown_keywords import KNOWN, has_note, note_on_unknown, without_notes
+
+
+def test_close_matches() -> None:
+    """The keyword that a misspelt one is taken for is the closest of all keywords by difflib, though few are compared by it."""
+    draw, guessed = random.Random(0), 0
+    for keyword in sorted(KNOWN):
+        for _ in range(20):
+            word = keyword
+            for _ in range(draw.randrange(1, 5)):
+                place, width = draw.randrange(len(word) + 1), draw.randrange(2)
+                word = word[:place] + draw.choice(["", *"aeTx-_$\u0391"]) + word[place + width :]
+            close = get_close_matches(word, sorted(KNOWN), 1, 0.8)
+            if word not in KNOWN:
+                expected = f'unknown keyword; did you mean "{close[0]}"?' if close else ""
+                assert note_on_unknown(word, "draft7") == expected
+                guessed += bool(close)
+    assert guessed > 500
+
+
+def test_few_keywords_without_notes_are_kept() -> None:
+    """Keywords that have no notes are known when they come again, as far as they are few and short."""
+    dialect = DIALECTS["draft6"]
+    known = without_notes(dialect)
+    before = set(known)
+    try:
+        known.clear()
+        for word in ("customer", "customer-" * 20):
+            assert not has_note(word, dialect)
+        assert known == {"customer"}
+        for number in range(1_000):
+            assert not has_note(f"x-{number}", dialect)
+        assert 100 < len(known) < 1_000
+    finally:
+        known.clear()
+        known |= before
