@@ -239,12 +239,9 @@ def _notes(registry: Registry, formats: bool, noted: Noted | None) -> list[_Note
     found: list[_Note] = []
     if registry.unknown_dialects:
         found += [((None, "$schema"), "$schema", ANNOTATION, note) for note in _unknown_dialects(registry)]
-    if noted is None:
-        _search(registry, formats, None, found)
-    elif not _follow(registry, formats, noted, following := found.copy()):
-        _search(registry, formats, noted.places, found)
-    else:
-        found = following
+    if noted is not None and _follow(registry, formats, noted, following := found.copy()):
+        return following
+    _search(registry, formats, None if noted is None else noted.places, found)
     return found
 
 
