@@ -20,8 +20,6 @@ KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.valu
 """The keywords of all drafts."""
 HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
 """The keywords that may have subschemas."""
-_MOST_SILENT: Final = 512
-"""The most keywords without notes that are kept; schemas may have any."""
 
 
 def _letters(word: str) -> int:
@@ -48,18 +46,7 @@ def has_note(keyword: object, dialect: Dialect) -> bool:
     """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
     if not isinstance(keyword, str) or keyword in HOLDERS:
         return True
-    if keyword not in ANNOTATIONS and note_on_unknown(keyword, dialect.name):
-        return True
-    silent = without_notes(dialect)
-    if len(keyword) <= _LONGEST and len(silent) < _MOST_SILENT:
-        silent.add(keyword)
-    return False
-
-
-@lru_cache(maxsize=64)
-def without_notes(dialect: Dialect) -> set[str]:
-    """The keywords of a dialect, and others on which there is no note, as far as they have been met."""
-    return set(dialect.keywords)
+    return keyword not in ANNOTATIONS and bool(note_on_unknown(keyword, dialect.name))
 
 
 def note_on_unknown(keyword: object, dialect: str) -> str:

@@ -56,7 +56,7 @@ from ..dialect.keywords import (  # fmt: skip
 )
 from ..dialect.references import Registry, Scope, referred
 from ..dialect.report import NOTHING_NOTED, Noted, ignores_beside_references, notable
-from ..dialect.unknown_keywords import HOLDERS, has_note, without_notes
+from ..dialect.unknown_keywords import HOLDERS, has_note
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
@@ -145,7 +145,6 @@ class Compilation:
         "scoped",
         "unread",
         "values_of",
-        "without_notes",
     )
 
     def __init__(
@@ -169,7 +168,6 @@ class Compilation:
         self.distinct = distinct
         self.scope = registry.root
         self.keyword_groups = registry.root.resource.dialect.keywords
-        self.without_notes = without_notes(registry.root.resource.dialect)
         self.depth = 0
         self._texts: Strings | None = None
         self._algebra: Algebra | None = None
@@ -260,9 +258,10 @@ class Compilation:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
             self.above.add(id(schema))
             self.marks += 1
-        if groups & UNKNOWN and not self.without_notes.issuperset(schema):
+        if groups & UNKNOWN:
+            known = self.keyword_groups
             for keyword in schema:
-                if keyword not in self.without_notes and has_note(keyword, scope.resource.dialect):
+                if keyword not in known and has_note(keyword, scope.resource.dialect):
                     if keyword in HOLDERS or keyword.__class__ is not str:
                         return groups & ~DEFINITIONS
                     self.note(schema)
@@ -293,7 +292,6 @@ class Compilation:
         if scope is not self.scope:
             self.scope = scope
             self.keyword_groups = scope.resource.dialect.keywords
-            self.without_notes = without_notes(scope.resource.dialect)
 
     # PERF: the algebra and the writers of its parts, which all use it, are made for the first subschema that needs them; many schemas
     # have none.

@@ -101,18 +101,16 @@ class _Product:
 
     def alone(self, place: int, state: int) -> Row:
         """The row of a state where all other automata have failed."""
-        weight, known = self.weights[place], self.index.get
+        number, weight = self.number, self.weights[place]
         row: list[tuple[int, int, int]] = []
         end = 0
         for lo, hi, target in self.automata[place].transitions[state]:
             if lo != end and (end, lo) != _SURROGATES:
-                row.append((end, lo - 1, self.number(0)))
-            key = (target + 1) * weight
-            found = known(key)  # PERF: most states are known, and this is most of the work
-            row.append((lo, hi, self.number(key) if found is None else found))
+                row.append((end, lo - 1, number(0)))
+            row.append((lo, hi, number((target + 1) * weight)))
             end = hi + 1
         if end <= 0x10FFFF:
-            row.append((end, 0x10FFFF, self.number(0)))
+            row.append((end, 0x10FFFF, number(0)))
         return tuple(row)
 
     def together(self, tables: Sequence[ClassTable], running: Sequence[tuple[int, int]]) -> Row:
