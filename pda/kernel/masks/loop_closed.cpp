@@ -121,10 +121,11 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   return true;
 }
 
-bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
+bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop, u64 staying) {
   if (mask.guarded) return false;
   const LastingItem lasting = mask.loops.lasting_item(state, loop.live);
-  if (!lasting.inside || !leaves_seldom(mask, lasting.inside, loop.live & ~lasting.inside)) return false;
+  const u64 exits = loop.live & ~lasting.inside;
+  if (!lasting.inside || (exits & staying) || !leaves_seldom(mask, lasting.inside, exits)) return false;
   PooledVector<std::pair<StateId, NodeId>> landed;
   follow_exits(mask, state, lasting.inside, &lasting.read, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
