@@ -286,7 +286,7 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
   return found;
 }
 
-LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
+LastingItem ClassLoops::lasting_item(StateId state, u64 live, u64 needed) {
   struct Candidate {
     bool counts;
     u32 bytes;  // that it reads
@@ -295,6 +295,7 @@ LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
   };
   PooledVector<Candidate> candidates;
   PooledVector<std::pair<u32, Item>> counted;  // (characters that a repetition can still read, its item)
+  const u32 fewest = ascii_inside(needed).size();  // PERF: no item of a letter is looked at, as those of keys are
   dfa_.work().spend(2 * dfa_.items(state).size());
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
@@ -310,7 +311,8 @@ LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
     }
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
       if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) candidate.bytes += edge.hi - edge.lo + 1u;
-    candidates.push_back(candidate);
+      else if (edge.kind == EDGE_DEFAULT) candidate.bytes += 256;
+    if (candidate.bytes >= fewest) candidates.push_back(candidate);
   }
   const std::size_t tried = std::min(candidates.size(), MOST_LASTING);
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(tried), candidates.end(),
@@ -328,18 +330,18 @@ LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
     counted.resize(std::min(counted.size(), MOST_LASTING));
     PooledVector<std::tuple<u32, u32, u64>> rows;  // (number of live classes, characters, classes)
     auto add = [&](u64 classes, u32 characters) {
-      if (characters >= FEW_LEFT) rows.push_back({static_cast<u32>(std::popcount(classes & live)), characters, classes});
+      if (characters >= FEW_LEFT && !(needed & ~classes)) rows.push_back({static_cast<u32>(std::popcount(classes & live)), characters, classes});
     };
     for (const auto& [characters, item] : counted) add(counted_classes(item), characters);
     for (std::size_t i = 0; i < tried; i++)
       if (!candidates[i].counts)
-        if (const auto [classes, characters] = row_of_states(candidates[i].item.state); classes) add(classes, characters);
+        if (const auto [classes, characters] = row_of_states(candidates[i].item.state, needed); classes) add(classes, characters);
     if (!rows.empty())
       if (const auto [number, characters, classes] = *std::max_element(rows.begin(), rows.end());
           number > static_cast<u32>(std::popcount(inside & live)))
         inside = classes, left = characters;
   }
-  if (!inside) return {};
+  if (!inside || (needed & ~inside)) return {};
   PooledVector<u32> key;
   key.assign(1, static_cast<u32>(inside));
   key.push_back(static_cast<u32>(inside >> 32));
@@ -357,15 +359,14 @@ LastingItem ClassLoops::lasting_item(StateId state, u64 live) {
 }
 
 // The ASCII classes by which a state of the NFA leads to one that reads them again, and so on, as those of a short repetition that is not
-// counted do; and how many characters of them it reads.
-std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first) {
+// counted do; and how many characters of them it reads. None where some of the needed classes are not among them.
+std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first, u64 needed) {
   struct Move {
     NfaStateId target;
     AsciiSet bytes;
   };
-  auto size = [](const AsciiSet& bytes) { return std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]); };
-  // The target that most characters lead to, all of `needed` among them.
-  auto best = [&](NfaStateId from, const AsciiSet& needed) {
+  // The target that most characters lead to, all of `bytes` among them.
+  auto best = [&](NfaStateId from, const AsciiSet& bytes) {
     PooledVector<NfaStateId> reached;
     reached.push_back(from);
     Move found{NfaStateId(NONE), {}};
@@ -383,17 +384,17 @@ std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first) {
         move->bytes.add(edge.lo, std::min<u8>(edge.hi, 127));
       }
       for (const Move& move : moves)
-        if (move.bytes.holds(needed) && size(move.bytes) > size(found.bytes)) found = move;
+        if (move.bytes.holds(bytes) && move.bytes.size() > found.bytes.size()) found = move;
     }
     return found;
   };
-  const Move move = best(first, {});
+  const Move move = best(first, ascii_inside(needed));
   const u64 classes = signature_inside(move.bytes);
   if (!classes) return {0, 0};
-  const AsciiSet needed = ascii_inside(classes);
+  const AsciiSet bytes = ascii_inside(classes);
   u32 characters = 1;
   for (NfaStateId at = move.target; characters < MOST_IN_ROW; characters++) {
-    const Move next = best(at, needed);
+    const Move next = best(at, bytes);
     if (next.target == NONE) break;
     at = next.target;
   }

@@ -55,7 +55,8 @@ class ClassLoops {
     return find_byte_run(state);
   }
   ClosedClasses closed_classes(StateId state);
-  LastingItem lasting_item(StateId state, u64 live);  // of those tried the one with most of the live classes
+  // Of the items that are tried the one with most of the live classes; none without those needed.
+  LastingItem lasting_item(StateId state, u64 live, u64 needed);
   // The state after any character above U+007F except spaces, or after any such space; DEAD if these lead to different states.
   StateId non_ascii_target(StateId state, bool spaces);
   StateId after_exit(StateId state, u32 exit);              // as RuleDfa::next, for the exits of classes.h
@@ -86,7 +87,7 @@ class ClassLoops {
   u64 counted_classes(const Item& item);
   bool has_item(StateId state, const Item& item) const;
   u64 ascii_classes_to(StateId from, const Item& item);  // by whose every character a state leads to one that has the item
-  std::pair<u64, u32> row_of_states(NfaStateId first);
+  std::pair<u64, u32> row_of_states(NfaStateId first, u64 needed);
   LastingItem stays(std::span<const u32> nfa_states, u64 inside);
   ByteRun counted_run(StateId state) const;      // without a look at its successors
   bool reads_outside(StateId state, u64 inside) const;  // an item without a count, or with a new count, reads characters of the classes

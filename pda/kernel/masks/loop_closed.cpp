@@ -123,9 +123,8 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
 
 bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop, u64 staying) {
   if (mask.guarded) return false;
-  const LastingItem lasting = mask.loops.lasting_item(state, loop.live);
-  const u64 exits = loop.live & ~lasting.inside;
-  if (!lasting.inside || (exits & staying) || !leaves_seldom(mask, lasting.inside, exits)) return false;
+  const LastingItem lasting = mask.loops.lasting_item(state, loop.live, loop.live & staying);
+  if (!lasting.inside || !leaves_seldom(mask, lasting.inside, loop.live & ~lasting.inside)) return false;
   PooledVector<std::pair<StateId, NodeId>> landed;
   follow_exits(mask, state, lasting.inside, &lasting.read, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);

@@ -18,7 +18,7 @@ bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
   for (u32 c = 0; c < CLASSES.count && nodes < few; c++) {
     if (!(exits >> c & 1)) continue;
     const AsciiSet& bytes = CLASSES.bytes[c];
-    if (std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]) != 1) return false;
+    if (bytes.size() != 1) return false;
     const u32 exit = static_cast<u32>(bytes.words[0] ? std::countr_zero(bytes.words[0]) : 64 + std::countr_zero(bytes.words[1]));
     nodes += mask.index->loop_exits(loop.inside, exit, 0, NONE)->nodes.size();
   }

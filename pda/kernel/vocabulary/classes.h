@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <memory>
 
 #include "base.h"
@@ -39,6 +40,7 @@ struct AsciiSet {
     }
   }
   void add(const AsciiSet& other) { words[0] |= other.words[0], words[1] |= other.words[1]; }
+  u32 size() const { return static_cast<u32>(std::popcount(words[0]) + std::popcount(words[1])); }
   bool meets(const AsciiSet& other) const { return (words[0] & other.words[0]) | (words[1] & other.words[1]); }
   bool holds(const AsciiSet& other) const { return !((other.words[0] & ~words[0]) | (other.words[1] & ~words[1])); }
 };
