@@ -255,7 +255,8 @@ u64 ClassLoops::close_under(u64 inside, StateId first, u32 most, std::vector<Sta
 
 // The classes that lead from the state only to states that read all of them again and neither end nor call. Unanchored patterns and "any
 // key but these" have such states.
-ClosedClasses ClassLoops::closed_classes(StateId state) {
+ClosedClasses ClassLoops::closed_classes(StateId state, u32 most) {
+  most = std::min(most, closed_states_);
   if (state < closed_.size() && closed_[state].known) return closed_[state];
   PooledVector<StateId> seen;
   auto enter = [&](StateId at) -> StateId {
@@ -266,11 +267,12 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
     return std::ranges::any_of(dfa_.items(at), [&](const Item& item) { return nfa_.counting(item.state).inside_character; }) ? DEAD : at;
   };
   auto narrow = [&](StateId at, u64& classes) {
-    classes = seen.size() * dfa_.items(at).size() > closed_states_ * FEW_CLOSED ? 0 : classes & class_loop(at).live;
+    classes = seen.size() * dfa_.items(at).size() > most * FEW_CLOSED ? 0 : classes & class_loop(at).live;
     return true;
   };
-  const u64 inside = close_under(class_loop(state).live, state, closed_states_, seen, enter, narrow);
+  const u64 inside = close_under(class_loop(state).live, state, most, seen, enter, narrow);
   ClosedClasses found;
+  if (!inside && most < closed_states_) return found;  // more states may show some
   found.known = true;
   found.inside = inside;
   for (const StateId at : seen) {
@@ -330,7 +332,8 @@ LastingItem ClassLoops::lasting_item(StateId state, u64 live, u64 needed) {
     counted.resize(std::min(counted.size(), MOST_LASTING));
     PooledVector<std::tuple<u32, u32, u64>> rows;  // (number of live classes, characters, classes)
     auto add = [&](u64 classes, u32 characters) {
-      if (characters >= FEW_LEFT && !(needed & ~classes)) rows.push_back({static_cast<u32>(std::popcount(classes & live)), characters, classes});
+      if (characters >= FEW_LEFT && !(needed & ~classes))
+        rows.push_back({static_cast<u32>(std::popcount(classes & live)), characters, classes});
     };
     for (const auto& [characters, item] : counted) add(counted_classes(item), characters);
     for (std::size_t i = 0; i < tried; i++)

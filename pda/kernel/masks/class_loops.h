@@ -54,7 +54,7 @@ class ClassLoops {
     if (state < run_of_.size() && run_of_[state] != NONE) return byte_runs_[run_of_[state]];
     return find_byte_run(state);
   }
-  ClosedClasses closed_classes(StateId state);
+  ClosedClasses closed_classes(StateId state, u32 most = NONE);  // by at most so many states
   // Of the items that are tried the one with most of the live classes; none without those needed.
   LastingItem lasting_item(StateId state, u64 live, u64 needed);
   // The state after any character above U+007F except spaces, or after any such space; DEAD if these lead to different states.

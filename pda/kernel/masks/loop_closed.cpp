@@ -92,12 +92,12 @@ void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, NodeId>>
 
 }  // namespace
 
-bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
+bool take_closed_classes(StateMaskBuilder& mask, StateId state, u32 most) {
   if (mask.guarded) return false;
   const Counters::Released released = mask.counters.without_bounds(state);
   if (released.state == DEAD) return false;
   const u32 left = released.left;
-  const ClosedClasses closed = mask.loops.closed_classes(released.state);
+  const ClosedClasses closed = mask.loops.closed_classes(released.state, most);
   const u64 inside = closed.inside;
   if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
   if ((left != NONE || released.below_minimum) && closed.outside) return false;
