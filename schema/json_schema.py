@@ -16,11 +16,13 @@ from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
 from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
+from .dialect.guidance import NAME as GUIDANCE
 from .dialect.guidance import read_guidance
 from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_schema_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
+from .dialect.serialiser import surely_fits
 from .emit.direct import Compilation
 from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, install, template
 from .errors import Excess, Inexact, Malformed
@@ -70,16 +72,20 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    _check_option("escapes", escapes, ("needed", "any"))
+    if escapes != "needed":
+        _check_option("escapes", escapes, ("needed", "any"))
     if lenient and strict_keywords:
         raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
     check_is_schema(schema)
-    asked = read_guidance(schema)
-    lenient = lenient or asked.lenient is True
-    if asked.whitespace is not None and asked.whitespace != whitespace:
-        if whitespace != DEFAULT_WHITESPACE:
-            raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
-        whitespace = asked.whitespace
+    if schema.__class__ is not dict or GUIDANCE in schema:  # PERF: most have no such member
+        asked = read_guidance(schema)
+        lenient = lenient or asked.lenient is True
+        if asked.whitespace is not None and asked.whitespace != whitespace:
+            if whitespace != DEFAULT_WHITESPACE:
+                raise SchemaError(
+                    f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too"
+                )
+            whitespace = asked.whitespace
     start = template(whitespace, escapes, distinct=distinct_keys)
     builder = start.builder.copy()
     root, report = _define(
@@ -230,7 +236,8 @@ def _define(
         _check_option("property_order", property_order, ("schema", "any"))
         _check_option("format", format, ("enforce", "annotate"))
         _check_option("extra_properties", extra_properties, ("schema", "closed"))
-    check_schema_size(schema, budget.limits, serialised)
+    if serialised is None or not surely_fits(serialised, budget.limits):
+        check_schema_size(schema, budget.limits, serialised)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)

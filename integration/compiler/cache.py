@@ -91,9 +91,9 @@ class Cache(Generic[S]):
         """The value of `key`; made in this thread unless it exists or is being made."""
         future: SharedFuture[S] | None = None
         with self._lock:
-            found = self._found(key)
+            found = self._ready.get(key)
             if found is not None:
-                return found
+                return self._used(key, found[0])
             if key in self._pending:
                 future = self._joined(key)
             else:
@@ -119,9 +119,9 @@ class Cache(Generic[S]):
     def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> SharedFuture[S]:
         """A future of the value of `key` for this caller alone: cancelling it does not affect other callers."""
         with self._lock:
-            found = self._found(key)
+            found = self._ready.get(key)
             if found is not None:
-                return SharedFuture.ready(found)
+                return SharedFuture.ready(self._used(key, found[0]))
             owner = key not in self._pending
             if owner:
                 self._misses += 1
@@ -156,14 +156,11 @@ class Cache(Generic[S]):
             self._ready.clear()
             self._size = 0
 
-    def _found(self, key: Hashable) -> S | None:
-        """The value of `key` if it is ready; call under the lock."""
-        found = self._ready.get(key)
-        if found is None:
-            return None
+    def _used(self, key: Hashable, value: S) -> S:
+        """A value that is ready, as the most recent; call under the lock."""
         self._hits += 1
-        self._keep(key, found[0])
-        return found[0]
+        self._keep(key, value)
+        return value
 
     def _joined(self, key: Hashable) -> SharedFuture[S]:
         """The future of a value in the making; call under the lock."""

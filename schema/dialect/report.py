@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
 from ...pda.exceptions import shown
@@ -368,13 +368,13 @@ def _own_notes(place: _Place, formats: bool, found: list[_Note]) -> None:
                 found.append(((path, keyword), keyword, status, note))
 
 
-def notable(schemas: list[Any], scope: Scope, seen: set[int], noted: set[int], ways: set[int], *, formats: bool) -> bool:
+def notable(schemas: Iterable[Any], scope: Scope, seen: set[int], noted: set[int], ways: set[int], *, formats: bool) -> bool:
     """Whether all notes on subschemas of one resource, and on those that stand in them, are found; else a search of the whole has to.
 
     Those whose ids are in `seen` are known; it gets the ids of the others, `noted` those of the ones with notes, and `ways` those of the
     subschemas around one of these.
     """
-    stack: list[tuple[Any, _Around | None]] = [(schema, None) for schema in schemas]
+    stack: list[tuple[Any, _Around | None]] = [*zip(schemas, repeat(None))]
     climbed: set[int] = set()
     root = scope.resource.root
     dialect = scope.resource.dialect

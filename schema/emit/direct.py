@@ -239,15 +239,16 @@ class Compilation:
         """
         noted, ways = self.noted, self.above
         if self.definitions or self.unread:
-            known = {key[0] for key in self.rules if key.__class__ is tuple}.difference([id(schema) for schema, _ in self.unread])
-            others = [([schema], scope) for schema, scope in self.unread]
-            for defined, scope in self.definitions:
-                if defined.__class__ is dict:
-                    others.append(([*defined.values()], scope))
-                elif defined.__class__ not in ATOMS:
+            known = {key[0] for key in self.rules if key.__class__ is tuple}
+            for schema, _ in self.unread:
+                known.discard(id(schema))
+            for schema, scope in self.unread:
+                if not notable([schema], scope, known, noted, ways, formats=self.formats):
                     return None
-            for schemas, scope in others:
-                if not notable(schemas, scope, known, noted, ways, formats=self.formats):
+            for defined, scope in self.definitions:
+                if defined.__class__ in ATOMS:
+                    continue
+                if defined.__class__ is not dict or not notable(defined.values(), scope, known, noted, ways, formats=self.formats):
                     return None
         return Noted(noted, ways | noted) if noted else NOTHING_NOTED
 
