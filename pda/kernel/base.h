@@ -292,9 +292,7 @@ class Interner {
   u32 add(const u32* words, std::size_t count) {
     if ((size() + 1) * 4 > table_.size() * 3) grow();
     const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
-    std::size_t i = hash & (table_.size() - 1);
-    while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
-    return put(i, hash, words, count);
+    return put(free_slot(hash), hash, words, count);
   }
   const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
   std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
@@ -328,6 +326,11 @@ class Interner {
     }
     return i;
   }
+  std::size_t free_slot(u32 hash) const {
+    std::size_t i = hash & (table_.size() - 1);
+    while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
+    return i;
+  }
   STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());
     words_.append(words, count);
@@ -339,10 +342,7 @@ class Interner {
   STACKMASK_NOINLINE void rehash(std::size_t slots) {
     const GrowingArray<u64> old = std::exchange(table_, GrowingArray<u64>(slots, FREE));
     for (const u64 entry : old) {
-      if (entry == FREE) continue;
-      std::size_t i = (entry >> 32) & (table_.size() - 1);
-      while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
-      table_[i] = entry;
+      if (entry != FREE) table_[free_slot(static_cast<u32>(entry >> 32))] = entry;
     }
   }
 };

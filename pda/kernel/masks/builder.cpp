@@ -18,12 +18,7 @@ void StateMaskBuilder::build(ListId list, StateId state, bool under_guards) {
   guarded = under_guards;
   const NodeId first = lists[list][0];
   index = lists[list].size() == 1 && (first == TokenTrie::ROOT || trie.large(first)) ? trie.classes(first) : nullptr;
-  if (!index) {
-    walk_nodes(list, state);
-  } else if (!take_class_loop(*this, state)) {
-    clear();
-    walk_nodes(list, state);
-  }
+  if (!index || !take_class_loop(*this, state)) walk_nodes(list, state);
   while (!large_.empty()) {
     const auto [node, target] = large_.back();
     large_.pop_back();

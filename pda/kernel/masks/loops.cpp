@@ -51,14 +51,14 @@ bool is_simple(const StateMaskBuilder& mask, StateId state, const ClassLoop& loo
 
 bool take_class_loop(StateMaskBuilder& mask, StateId state) {
   mask.dfa.build(state);
-  if (take_byte_run(mask, state)) return true;
-  if (!mask.dfa.dense(state)) return false;
-  const ClassLoop loop = mask.loops.class_loop(state);
-  if (loop.target == DEAD || loop.live == 0) return false;
   auto attempt = [&](bool made) {
     if (!made) mask.clear();
     return made;
   };
+  if (attempt(take_byte_run(mask, state))) return true;
+  if (!mask.dfa.dense(state)) return false;
+  const ClassLoop loop = mask.loops.class_loop(state);
+  if (loop.target == DEAD || loop.live == 0) return false;
   const bool simple = is_simple(mask, state, loop);
   auto take_lasting = [&](u64 staying) { return attempt(take_lasting_item(mask, state, loop, staying)); };
   // PERF: behind a letter that leaves the item, all words that go on with it are walked, so a few closed states are better. A key that contains

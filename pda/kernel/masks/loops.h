@@ -12,7 +12,8 @@
 //   absorbing state    all characters but those of some words         keys but "id", "ids"    the nodes at which both states differ,
 //                      lead into one state                                                    at most `absorbing_differences`
 //   lasting item       one item leads back to itself by the classes,  .*x.{9}y                no states but those on the paths to exits
-//                      and exits are few
+//                      and exits are few; if they are letters, closed
+//                      states come first as long as they are few
 //   closed classes     all states ahead read all of the classes,      .*foo.*, \w{3,9}        at most `closed_states` states, and each
 //                      and exits may be many                                                  exit's path (thousands, by letters)
 //

@@ -150,9 +150,10 @@ class Memos {
   template <class Value>
   const Value* find(Memo<Value>& memo, std::span<const u32> key, u64 hash) {  // L >= mutex_
     if (const auto* found = memo.young.find(key, hash)) return &found->value;
-    if (!memo.old.find(key, hash)) return nullptr;
     memo.young.make_room();
-    auto& found = memo.young.add(memo.old.take(key, hash), hash);
+    std::unique_ptr<typename MemoTable<Value>::Entry> old = memo.old.take(key, hash);
+    if (!old) return nullptr;
+    auto& found = memo.young.add(std::move(old), hash);
     young_bytes_ += found.bytes, old_bytes_ -= found.bytes;
     return &found.value;
   }

@@ -90,6 +90,11 @@ def ending_anywhere(builder: GrammarBuilder, most: dict[str, int]) -> NodeId:
     return builder.repeat(builder.seq(builder.alt(*words), string(builder, 0, -1, (32, 32), UTF8)), 1, -1)
 
 
+def shrinking(builder: GrammarBuilder) -> NodeId:
+    """Twenty counted classes, each but the first a part of the one before."""
+    return builder.seq(*(string(builder, 0, 300, (32, 32, 97, ord("z") - place), UTF8) for place in range(20)))
+
+
 CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     "any string": lambda b: string(b, 0, -1),
     "to 20": lambda b: string(b, 0, 20),
@@ -116,6 +121,8 @@ CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     ),
     "letters that end anywhere": lambda b: ending_anywhere(b, {"ab": 30, "cd": 12, "gh": 7, "ij": 40}),
     "letters that end anywhere, near the end": lambda b: ending_anywhere(b, {"ab": 5, "cd": 3, "gh": 6}),
+    "a letter in it": lambda b: pattern(b, ".*[a-z][a-z._]*", 0, -1),
+    "classes that shrink": shrinking,
     "anything but words": lambda b: b.except_words(["and", "an", "the", "foo.bar", "été"], JSON),
 }
 
@@ -159,6 +166,25 @@ def test_letters_that_a_repetition_has_left(tokens: list[bytes | None], most: in
     assert at.accept_bytes(text)
     allowed = set(at.allowed_tokens())
     assert prepared.statistics["bounded_lasting"] == 1
+    assert {token for token, data in enumerate(tokens) if data is not None and at.matching_prefix(data) == len(data)} == allowed - {
+        len(tokens) - 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "text", "way"),
+    [("a letter in it", b"!", "closed"), ("a letter in it", b"!a", "closed"), ("classes that shrink", b"abc" * 99, "lasting")],
+)
+def test_an_item_that_letters_leave(tokens: list[bytes | None], case: str, text: bytes, way: str) -> None:
+    """Where letters leave an item, a few closed states take whole classes; the item does where they are many, and these are not made."""
+    prepared = prepare(load_engine("kernel"), one_rule(builder := GrammarBuilder(), CASES[case](builder)), tokens)
+    at = load_engine("kernel").Matcher(prepared, [len(tokens) - 1])
+    assert at.accept_bytes(text)
+    before = prepared.statistics
+    allowed = set(at.allowed_tokens())
+    taken = {name: count - before[name] for name, count in prepared.statistics.items()}
+    assert taken[way] == taken["closed"] + taken["lasting"] == 1
+    assert taken["dfa_states"] < 2000
     assert {token for token, data in enumerate(tokens) if data is not None and at.matching_prefix(data) == len(data)} == allowed - {
         len(tokens) - 1
     }
