@@ -7,7 +7,7 @@ namespace stackmask {
 namespace {
 
 constexpr std::size_t FEW_ITEMS = 4;
-constexpr u32 FEW_STATES = 64;
+constexpr u32 FEW_STATES = 64;  // closed under classes; so many are tried before an item that letters leave
 
 // All characters except a few that are rare in tokens stay in the loop, as in a JSON string.
 bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
