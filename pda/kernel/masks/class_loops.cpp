@@ -257,7 +257,7 @@ u64 ClassLoops::close_under(u64 inside, StateId first, u32 most, std::vector<Sta
 // key but these" have such states.
 ClosedClasses ClassLoops::closed_classes(StateId state, u32 most) {
   most = std::min(most, closed_states_);
-  if (state < closed_.size() && closed_[state].known) return closed_[state];
+  if (state < closed_.size() && (closed_[state].inside || closed_[state].most >= most)) return closed_[state];
   PooledVector<StateId> seen;
   auto enter = [&](StateId at) -> StateId {
     if (at == DEAD) return DEAD;
@@ -272,19 +272,16 @@ ClosedClasses ClassLoops::closed_classes(StateId state, u32 most) {
   };
   const u64 inside = close_under(class_loop(state).live, state, most, seen, enter, narrow);
   ClosedClasses found;
-  if (!inside && most < closed_states_) return found;  // more states may show some
-  found.known = true;
-  found.inside = inside;
+  found.inside = inside, found.most = most;
+  if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
+  if (!inside) return closed_[state] = found;
   for (const StateId at : seen) {
     const auto [low, high] = counters_.settled(at);
     found.low = std::min(found.low, low), found.high = std::max(found.high, high);
     found.outside = found.outside || reads_outside(at, inside);
   }
-  if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
-  closed_[state] = found;
-  if (inside)
-    for (const StateId at : seen)
-      if (!closed_[at].known) closed_[at] = found;
+  for (const StateId at : seen)
+    if (!closed_[at].inside) closed_[at] = found;
   return found;
 }
 

@@ -31,9 +31,9 @@ struct ByteRun {
 
 // Classes that lead from the state only to states that read all of them again and neither end nor call: the set is closed under them.
 struct ClosedClasses {
-  bool known = false;
+  u64 inside = 0;              // 0 where so few states show none
+  u32 most = 0;                // states, with which it was looked for
   bool outside = false;        // an item outside the counted automaton, or in it but entered again, reads these classes
-  u64 inside = 0;
   u32 low = NONE, high = 0;    // the range of characters that a counted automaton still needs in these states
 };
 
@@ -54,7 +54,7 @@ class ClassLoops {
     if (state < run_of_.size() && run_of_[state] != NONE) return byte_runs_[run_of_[state]];
     return find_byte_run(state);
   }
-  ClosedClasses closed_classes(StateId state, u32 most = NONE);  // by at most so many states
+  ClosedClasses closed_classes(StateId state, u32 most = NONE);  // that at most so many states show
   // Of the items that are tried the one with most of the live classes; none without those needed.
   LastingItem lasting_item(StateId state, u64 live, u64 needed);
   // The state after any character above U+007F except spaces, or after any such space; DEAD if these lead to different states.
