@@ -59,8 +59,7 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
         key = Serialiser(limits).key(schema) if held is None else _plain_key(held)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
         key = _COPIED + Serialiser(limits).key(_events(schema, limits))
-    if len(key) > limits.specification_bytes:
-        raise too_large(limits)
+    check_bytes(len(key), limits)
     return key, held
 
 
@@ -148,8 +147,7 @@ def has_free_keys(schema: Any) -> bool:
 
 def parse_json(text: str, limits: Limits) -> Any:
     """The value of a JSON text."""
-    if len(text) > limits.specification_bytes:
-        raise too_large(limits)
+    check_bytes(len(text), limits)
     try:
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
@@ -206,8 +204,7 @@ def _events(schema: object, limits: Limits) -> list[object]:
         plain, members = _plain_value(value)
         # no more than its JSON text takes, with the comma behind it
         size += 2 + (0 if name is None else len(name) + 3) + (len(plain) if isinstance(plain, str) else members is not None)
-        if size > limits.specification_bytes:
-            raise too_large(limits)
+        check_bytes(size, limits)
         events += (name, plain, None if members is None else len(members))
         if members is not None:
             todo.extend((key, member, depth + 1) for key, member in reversed(members))
@@ -250,6 +247,12 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
     if isinstance(value, list | tuple):
         return [], [(None, member) for member in value]
     raise SchemaError(f"a schema must contain JSON values, not {type(value).__name__}")
+
+
+def check_bytes(size: int, limits: Limits) -> None:
+    """Raise where a specification takes too many bytes."""
+    if size > limits.specification_bytes:
+        raise too_large(limits)
 
 
 def _refuse_constant(name: str) -> NoReturn:

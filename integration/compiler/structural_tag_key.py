@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from ...pda.limits import Limits
 from ...schema.dialect.report import Entry
-from ...schema.dialect.serialiser import Serialiser, too_large
+from ...schema.dialect.serialiser import Serialiser
 from ...schema.structural_tag.report import tag_entries
 from ...schema.structural_tag.tag_cache import HOLDERS, LEAVES, Part
-from .cache_key import is_plain, schema_key, schema_of_key
+from .cache_key import check_bytes, is_plain, schema_key, schema_of_key
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""
@@ -46,8 +46,7 @@ def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
         if (cut := _Cut.of(tag, limits)) is None:
             return TagKey(copied, ()), tag
     key = TagKey(cut.rest, cut.parts)
-    if len(key.rest) + sum(map(len, key.parts)) > limits.specification_bytes:
-        raise too_large(limits)
+    check_bytes(len(key.rest) + sum(map(len, key.parts)), limits)
     return key, cut.tag
 
 
