@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
@@ -37,16 +38,35 @@ def _letters(word: str) -> int:
     return letters
 
 
-_KNOWN: Final = [(keyword, _letters(keyword), len(keyword)) for keyword in sorted(KNOWN)]
+_KNOWN: Final = [(keyword, _letters(keyword), len(keyword)) for keyword in sorted(KNOWN, key=len)]
+_LENGTHS: Final = [length for _, _, length in _KNOWN]
 _LONGEST: Final = max(map(len, KNOWN)) * 3 // 2
 """Longer words are close to no keyword, see `_similar`; so they are not kept either, however many come."""
+_MOST_SILENT: Final = 2048
+"""The most keywords of a set of those without notes."""
+
+
+@lru_cache(maxsize=64)
+def keywords_without_notes(dialect: Dialect) -> set[str]:
+    """The keywords of a dialect, and others that `has_note` has found to have none.
+
+    PERF: most unknown keywords of a schema come again in its other subschemas, and one comparison of sets passes by all of them.
+    """
+    return {*dialect.keywords}
 
 
 def has_note(keyword: object, dialect: Dialect) -> bool:
     """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
     if not isinstance(keyword, str) or keyword in HOLDERS:
         return True
-    return keyword not in ANNOTATIONS and bool(note_on_unknown(keyword, dialect.name))
+    if keyword not in ANNOTATIONS and note_on_unknown(keyword, dialect.name):
+        return True
+    if len(keyword) <= _LONGEST:
+        silent = keywords_without_notes(dialect)
+        if len(silent) >= _MOST_SILENT:
+            silent.intersection_update(dialect.keywords)
+        silent.add(keyword)
+    return False
 
 
 def note_on_unknown(keyword: object, dialect: str) -> str:
@@ -75,4 +95,7 @@ def _similar(keyword: str) -> list[str]:
     nothing is close than a small schema takes to compile.
     """
     own, double = _letters(keyword), 2 * len(keyword)
-    return [known for known, letters, length in _KNOWN if 5 * (own & letters).bit_count() >= double + 2 * length]
+    # a keyword that is shorter than two thirds of the other has too few letters
+    shortest, longest = (double + 2) // 3, 3 * len(keyword) // 2
+    near = _KNOWN[bisect_left(_LENGTHS, shortest) : bisect_right(_LENGTHS, longest)]
+    return [known for known, letters, length in near if 5 * (own & letters).bit_count() >= double + 2 * length]
