@@ -42,31 +42,13 @@ _KNOWN: Final = [(keyword, _letters(keyword), len(keyword)) for keyword in sorte
 _LENGTHS: Final = [length for _, _, length in _KNOWN]
 _LONGEST: Final = max(map(len, KNOWN)) * 3 // 2
 """Longer words are close to no keyword, see `_similar`; so they are not kept either, however many come."""
-_MOST_SILENT: Final = 2048
-"""The most keywords of a set of those without notes."""
-
-
-@lru_cache(maxsize=64)
-def keywords_without_notes(dialect: Dialect) -> set[str]:
-    """The keywords of a dialect, and others that `has_note` has found to have none.
-
-    PERF: most unknown keywords of a schema come again in its other subschemas, and one comparison of sets passes by all of them.
-    """
-    return {*dialect.keywords}
 
 
 def has_note(keyword: object, dialect: Dialect) -> bool:
     """Whether there is a note on a keyword that a dialect does not have, or its value may hold subschemas."""
     if not isinstance(keyword, str) or keyword in HOLDERS:
         return True
-    if keyword not in ANNOTATIONS and note_on_unknown(keyword, dialect.name):
-        return True
-    if len(keyword) <= _LONGEST:
-        silent = keywords_without_notes(dialect)
-        if len(silent) >= _MOST_SILENT:
-            silent.intersection_update(dialect.keywords)
-        silent.add(keyword)
-    return False
+    return keyword not in ANNOTATIONS and bool(note_on_unknown(keyword, dialect.name))
 
 
 def note_on_unknown(keyword: object, dialect: str) -> str:

@@ -56,7 +56,7 @@ from ..dialect.keywords import (  # fmt: skip
 )
 from ..dialect.references import Registry, Scope, referred
 from ..dialect.report import NOTHING_NOTED, Noted, ignores_beside_references, notable
-from ..dialect.unknown_keywords import HOLDERS, has_note, keywords_without_notes
+from ..dialect.unknown_keywords import HOLDERS, has_note
 from ..errors import Inexact, Malformed, excess
 from ..formats import is_known
 from ..sets import arrays, objects
@@ -259,9 +259,10 @@ class Compilation:
             self.definitions += [(schema[keyword], scope) for keyword in ("$defs", "definitions") if keyword in schema]
             self.above.add(id(schema))
             self.marks += 1
-        if groups & UNKNOWN and not (silent := keywords_without_notes(scope.resource.dialect)).issuperset(schema):
+        if groups & UNKNOWN:
+            known = self.keyword_groups
             for keyword in schema:
-                if keyword not in silent and has_note(keyword, scope.resource.dialect):
+                if keyword not in known and has_note(keyword, scope.resource.dialect):
                     if keyword in HOLDERS or keyword.__class__ is not str:
                         return groups & ~DEFINITIONS
                     self.note(schema)

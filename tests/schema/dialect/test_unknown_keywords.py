@@ -5,11 +5,8 @@ from __future__ import annotations
 import random
 from difflib import get_close_matches
 
-import pytest
-
-from stackmask.schema.dialect import unknown_keywords
 from stackmask.schema.dialect.dialects import DIALECTS
-from stackmask.schema.dialect.unknown_keywords import KNOWN, has_note, keywords_without_notes, note_on_unknown
+from stackmask.schema.dialect.unknown_keywords import KNOWN, has_note, note_on_unknown
 from stackmask.schema.json_schema import json_schema_grammar
 
 
@@ -38,21 +35,6 @@ def test_keywords_without_notes() -> None:
     assert has_note("minimun", dialect)
     assert has_note("prefixItems", dialect)
     assert has_note(1, dialect)
-
-
-def test_words_are_kept_until_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has no note is kept for each dialect, but not words that no keyword is as long as, and none of many."""
-    dialect = DIALECTS["2019-09"]
-    silent = keywords_without_notes(dialect)
-    silent.intersection_update(dialect.keywords)
-    words = ["x-order", "customer", "x-" * 30, "minimun", "prefixItems"]
-    for word in words:
-        has_note(word, dialect)
-    assert silent == {*dialect.keywords, "x-order", "customer"}
-    assert "customer" not in keywords_without_notes(DIALECTS["draft4"])
-    monkeypatch.setattr(unknown_keywords, "_MOST_SILENT", len(silent))
-    has_note("another", dialect)
-    assert silent == {*dialect.keywords, "another"}
 
 
 def test_a_note_comes_back_beside_words_without_one() -> None:
