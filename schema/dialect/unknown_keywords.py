@@ -65,9 +65,20 @@ def _note(keyword: str, dialect: str) -> str:
         return f"no keyword of {dialect}, but of {', '.join(others)}"
     if keyword == NAME:
         return "read in the root of a schema only"
+    if _is_marked(keyword):
+        return ""
     similar = _similar(keyword)
     close = get_close_matches(keyword, similar, 1, 0.8) if similar else ()
     return f'unknown keyword; did you mean "{close[0]}"?' if close else ""
+
+
+def _is_marked(keyword: str) -> bool:
+    """Whether an author has marked a word as no keyword: no keyword begins like this, and no slip of the finger does.
+
+    `x-` marks extensions (OpenAPI Specification 3.1, section 4.9), and other signs what is turned off (`_format`, `//type`) or belongs to
+    another notation (`@type` of JSON-LD).
+    """
+    return keyword.startswith("x-") or not (keyword[:1].isalpha() or keyword[:1] == "$")
 
 
 def _similar(keyword: str) -> list[str]:
