@@ -11,7 +11,6 @@ struct Thresholds {
   u32 large_subtree = 8192;  // nodes of the trie from which a subtree is large: the tokens there are taken by classes
   u32 wide_children = 12;  // children from which a node of the trie has a table of them
   u32 set_tokens = 256;  // tokens from which a set of nodes has a bitmask
-  u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
   u32 covered_nodes = 4096;  // nodes that a mask has looked at, from which on it skips nodes whose tokens are all allowed already
   u32 many_places = 128;  // places of a mask, from which on calls of one rule are made together
@@ -55,7 +54,6 @@ inline constexpr struct {
     {"large_subtree", &Thresholds::large_subtree},
     {"wide_children", &Thresholds::wide_children},
     {"set_tokens", &Thresholds::set_tokens},
-    {"trimmed_characters", &Thresholds::trimmed_characters},
     {"covered_nodes", &Thresholds::covered_nodes},
     {"many_places", &Thresholds::many_places},
     {"listed_tokens", &Thresholds::listed_tokens},

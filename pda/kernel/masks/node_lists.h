@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <span>
 
@@ -22,7 +21,10 @@ class NodeLists {
   }
   // Nodes in any order, which are sorted and lose those that are there twice.
   ListId intern_unsorted(std::vector<NodeId>& nodes, Work& work) {
-    if (!std::is_sorted(nodes.begin(), nodes.end(), std::less_equal<>())) sort(nodes, work);
+    if (!std::is_sorted(nodes.begin(), nodes.end(), std::less_equal<>())) {
+      work.spend(2 + nodes.size() / 4);
+      trie_.sort(nodes);
+    }
     return intern(nodes);
   }
   ListId id(const NodeList* list) {
@@ -56,33 +58,6 @@ class NodeLists {
   Interner lists_;
   FlatMap shared_;                      // by number: the vocabulary's lists
   std::vector<const NodeSet*> sets_;  // by list: their sets
-  static constexpr std::size_t FEW_NODES = 24;  // are compared
-
-  // Many nodes by a bit for each node of the trie, and a bit above for each 64 of these, so that the others are passed over.
-  // PERF: comparisons, which no processor predicts, were a tenth of the first masks of numbers.
-  void sort(std::vector<NodeId>& nodes, Work& work) {
-    work.spend(2 + nodes.size() / 4);
-    if (nodes.size() < FEW_NODES) {
-      std::sort(nodes.begin(), nodes.end());
-      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-      return;
-    }
-    // Of the thread, not of the grammar. PERF: to clear them once for each grammar took 2 % of first visits.
-    static thread_local std::vector<u64> marks, marked;  // zero between calls
-    const std::size_t words = trie_.node_count() / 64 + 1;
-    if (marks.size() < words) marked.resize(words / 64 + 1), marks.resize(words);  // the last tells that both are done
-    for (const NodeId node : nodes) {
-      marks[node >> 6] |= 1ull << (node & 63);
-      marked[node >> 12] |= 1ull << (node >> 6 & 63);
-    }
-    nodes.clear();
-    for (u32 above = 0; above < marked.size(); above++)
-      for (u64 left = std::exchange(marked[above], 0); left; left &= left - 1) {
-        const u32 w = above * 64 + static_cast<u32>(std::countr_zero(left));
-        for (u64 rest = std::exchange(marks[w], 0); rest; rest &= rest - 1)
-          nodes.push_back(NodeId(w * 64 + static_cast<u32>(std::countr_zero(rest))));
-      }
-  }
 };
 
 }  // namespace stackmask

@@ -74,6 +74,24 @@ u64 next_list() {
   return lists++;
 }
 
+// An id of a path, by the path's kind.
+template <class AnyId>
+struct Entry {
+  u32 kind, exit;
+  AnyId id;
+};
+
+// Sorted by kind. Those of one kind keep their order.
+template <class AnyId>
+std::vector<Entry<AnyId>> by_kind(const std::vector<Entry<AnyId>>& entries, std::size_t kinds) {
+  std::vector<u32> begin(kinds + 1, 0);
+  for (const auto& entry : entries) begin[entry.kind + 1]++;
+  for (std::size_t kind = 0; kind < kinds; kind++) begin[kind + 1] += begin[kind];
+  std::vector<Entry<AnyId>> sorted(entries.size());
+  for (const auto& entry : entries) sorted[begin[entry.kind]++] = entry;
+  return sorted;
+}
+
 std::size_t bytes_of(const NodeList& list) {
   return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(NodeId) + list.tokens.capacity() * sizeof(TokenId);
 }
@@ -104,43 +122,52 @@ AsciiSet ascii_inside(u64 inside) {
 ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : trie_(trie), node_(node), memos_(memos) {
   const TrieNode* nodes = trie.nodes();
   const u32 base = depth(), size = nodes[node].skip();
-  std::vector<Path> paths(trie.max_token_bytes() + 1u);
-  std::vector<std::pair<TokenId, NodeId>> ends;  // (token, node)
+  Interner kinds;  // the signature and the characters of a path
+  auto kind_of = [&](u64 signature, u32 chars) {
+    const u32 words[] = {static_cast<u32>(signature), static_cast<u32>(signature >> 32), chars};
+    return kinds.intern(words, std::size(words));
+  };
+  struct Level {
+    Path path;
+    u32 kind;
+  };
+  std::vector<Level> levels(trie.max_token_bytes() + 1u);  // of the nodes above the next one
+  levels[0].kind = kind_of(0, 0);
+  std::vector<Entry<NodeId>> below, occurrences;
+  std::vector<Entry<TokenId>> tokens;
+  below.reserve(size), occurrences.reserve(size);
   node_signatures_.assign(size, 0);
-  node_chars_.assign(size, 0);
-  std::vector<u16> chars(size, 0);  // including the character that the node lies in
   for (const NodeId at : trie.each_below(node)) {
     const u32 level = nodes[at].depth - base;
-    const Path& before = paths[level - 1];
+    const Level& before = levels[level - 1];
     const u8 byte = nodes[at].byte();
-    occurrences_[byte].push_back({before.ended(), at, before.chars});
-    Path& path = paths[level];
-    path = before;
+    occurrences.push_back({before.kind, byte, at});
+    Path path = before.path;
     path.append(byte);
-    if (path.space != NONE) occurrences_[path.space].push_back({path.before, at, path.chars - 1u});
-    node_signatures_[at - node] = path.ended();
-    node_chars_[at - node] = path.chars;
-    chars[at - node] = static_cast<u16>(path.chars + (path.pending ? 1 : 0));
-    for (const TokenId token : trie.tokens_at(at)) ends.push_back({token, at});
+    if (path.space != NONE) occurrences.push_back({kind_of(path.before, path.chars - 1u), path.space, at});
+    const u64 signature = path.ended();
+    node_signatures_[at - node] = signature;
+    const u32 kind = kind_of(signature, path.chars);
+    below.push_back({kind, 0, at});
+    if (nodes[at].token != NONE) {
+      const u32 whole = path.pending ? kind_of(signature, path.chars + 1u) : kind;
+      for (const TokenId token : trie.tokens_at(at)) tokens.push_back({whole, 0, token});
+    }
+    levels[level] = {path, kind};
   }
-  std::sort(ends.begin(), ends.end());
-  for (const auto& [token, at] : ends) {
-    tokens_.push_back(token);
-    signatures_.push_back(node_signatures_[at - node]);
-    chars_.push_back(chars[at - node]);
-  }
-  inner_begin_.assign(trie.max_token_bytes() + 2u, 0);
-  auto each_inner = [&](auto visit) {
-    for (u32 i = 1; i < size; i++)
-      if (nodes[node + i].skip() > 1) visit(node_chars_[i], NodeId(node + i));
+  auto open = [&](auto& groups, u32 kind) {
+    const u32* words = kinds.at(kind);
+    groups.open(words[0] | static_cast<u64>(words[1]) << 32, words[2]);
   };
-  each_inner([&](u32 count, NodeId) { inner_begin_[count + 1]++; });
-  for (std::size_t i = 1; i < inner_begin_.size(); i++) inner_begin_[i] += inner_begin_[i - 1];
-  inner_.resize(inner_begin_.back());
-  std::vector<u32> next(inner_begin_.begin(), inner_begin_.end() - 1);
-  each_inner([&](u32 count, NodeId at) { inner_[next[count]++] = at; });
-  for (u32 i = 0; i < tokens_.size(); i++) longest_first_.push_back(i);
-  std::stable_sort(longest_first_.begin(), longest_first_.end(), [this](u32 a, u32 b) { return chars_[a] > chars_[b]; });
+  for (const auto& entry : by_kind(tokens, kinds.size())) open(tokens_, entry.kind), tokens_.add(entry.id);
+  for (const auto& entry : by_kind(below, kinds.size())) {
+    open(inner_, entry.kind);
+    if (nodes[entry.id].skip() > 1) inner_.add(entry.id);
+  }
+  for (const auto& entry : by_kind(occurrences, kinds.size()))
+    open(occurrences_[entry.exit], entry.kind), occurrences_[entry.exit].add(entry.id);
+  tokens_.shrink(), inner_.shrink();
+  for (auto& groups : occurrences_) groups.shrink();
 }
 
 u32 ClassIndex::depth() const { return trie_.nodes()[node_].depth; }
@@ -149,18 +176,16 @@ std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) con
   return memos_.get<std::shared_ptr<const LoopMask>>(Key(LOOP_MASK, node_, inside, chars), [&] {
     if (chars != NONE && chars >= longest_loop(inside)) return made_with(loop_mask(inside, NONE), trie_.words() * sizeof(u32));
     auto mask = std::make_shared<LoopMask>();
-    if (chars != NONE && chars >= trie_.thresholds().trimmed_characters) {
-      mask->words = loop_mask(inside, NONE)->words;
-      for (const u32 i : longest_first_) {
-        if (chars_[i] <= chars) break;
-        clear_bit(mask->words.data(), tokens_[i]);
-      }
-    } else {
-      mask->words.assign(trie_.words(), 0);
-      const u64 outside = ~inside;
-      for (std::size_t i = 0; i < tokens_.size(); i++)
-        mask->words[tokens_[i] >> 5] |= static_cast<u32>((signatures_[i] & outside) == 0 && chars_[i] <= chars) << (tokens_[i] & 31);
-    }
+    std::size_t count = 0;
+    tokens_.each([&](const auto& group, std::span<const TokenId> tokens) { count += group.fits(inside, 0, chars) ? tokens.size() : 0; });
+    // Of most tokens the others are left out, of few these are put in.
+    const bool most = 2 * count > tokens_.size() && count < tokens_.size();
+    if (most) mask->words = loop_mask(~0ull, NONE)->words;
+    else mask->words.assign(trie_.words(), 0);
+    tokens_.each([&](const auto& group, std::span<const TokenId> tokens) {
+      if (group.fits(inside, 0, chars) == most) return;
+      for (const TokenId token : tokens) mask->words[token >> 5] ^= 1u << (token & 31);
+    });
     return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
 }
@@ -169,9 +194,7 @@ std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, 
   high = std::min(high, longest_loop(inside));
   low = std::min(low, high + 1);
   return memos_.get<std::shared_ptr<const std::vector<TokenId>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
-    auto found = std::make_shared<std::vector<TokenId>>();
-    for (std::size_t i = 0; i < tokens_.size(); i++)
-      if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(tokens_[i]);
+    auto found = std::make_shared<std::vector<TokenId>>(tokens_.inside(inside, low, high));
     std::sort(found->begin(), found->end(), [this](TokenId a, TokenId b) { return trie_.text(a) < trie_.text(b); });
     const std::size_t bytes = found->capacity() * sizeof(TokenId);
     return made_with(std::move(found), bytes);
@@ -208,12 +231,12 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
     }
     auto list = std::make_shared<NodeList>(next_list());
     // A path that ends inside a character cannot be left there, so INCOMPLETE must not be inside.
-    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    for (const Occurrence& at : occurrences_[exit]) {
-      if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
-      for (const TokenId token : trie_.tokens_at(at.node)) list->tokens.push_back(token);
-      (trie_.nodes()[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
-      list->height = std::max<u32>(list->height, trie_.height(at.node));
+    std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, low, high);
+    trie_.sort(found);
+    for (const NodeId at : found) {
+      for (const TokenId token : trie_.tokens_at(at)) list->tokens.push_back(token);
+      (trie_.nodes()[at].skip() > 1 ? list->nodes : list->leaves).push_back(at);
+      list->height = std::max<u32>(list->height, trie_.height(at));
     }
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::shared_ptr<const NodeList>(std::move(list)), bytes);
@@ -223,9 +246,8 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
 std::shared_ptr<const std::vector<u16>> ClassIndex::exit_places(u64 inside, u32 exit) const {
   return memos_.get<std::shared_ptr<const std::vector<u16>>>(Key(EXIT_PLACES, node_, inside, exit), [&] {
     auto found = std::make_shared<std::vector<u16>>();
-    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    for (const Occurrence& at : occurrences_[exit])
-      if ((at.before & outside) == 0) found->push_back(static_cast<u16>(at.chars));
+    for (const auto& group : occurrences_[exit].groups())
+      if (group.fits(inside & ~SIG_INCOMPLETE, 0, NONE)) found->push_back(static_cast<u16>(group.chars));
     std::sort(found->begin(), found->end());
     found->erase(std::unique(found->begin(), found->end()), found->end());
     found->shrink_to_fit();
@@ -237,13 +259,12 @@ std::shared_ptr<const std::vector<u16>> ClassIndex::exit_places(u64 inside, u32 
 std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
   return memos_.get<std::shared_ptr<const Paths>>(Key(EXIT_PATHS, node_, inside, 0), [&] {
     std::vector<NodeId> nodes;
-    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (u32 exit = 0; exit < EXITS; exit++) {
       if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
-      for (const Occurrence& at : occurrences_[exit])
-        if ((at.before & outside) == 0) nodes.push_back(at.node);
+      const std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, 0, NONE);
+      nodes.insert(nodes.end(), found.begin(), found.end());
     }
-    std::sort(nodes.begin(), nodes.end());
+    trie_.sort(nodes);
     auto paths = std::make_shared<Paths>();
     std::string before, path;
     for (const NodeId node : nodes) {
@@ -266,53 +287,29 @@ std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 
   low = std::min(low, high + 1);
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto list = std::make_shared<NodeList>(next_list());
-    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    auto add = [&](NodeId node) {
-      if ((signature(node) & outside) == 0) list->nodes.push_back(node);
-    };
-    if (low == high) {  // PERF: a chain whose states leave asks for each number: 120 passes over all nodes took 70 ms
-      for (u32 i = inner_begin_[low]; i < inner_begin_[low + 1]; i++) add(inner_[i]);
-    } else {
-      for (u32 i = 1; i < node_chars_.size(); i++)
-        if (node_chars_[i] >= low && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1) add(NodeId(node_ + i));
-    }
+    list->nodes = inner_.inside(inside & ~SIG_INCOMPLETE, low, high);
+    trie_.sort(list->nodes);
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::move(list), bytes);
   });
 }
 
 u32 ClassIndex::longest_exit(u64 inside, u32 exit) const {
-  return memos_.get<u32>(Key(LOOP_EXITS + exit, node_, inside, 0), [&] {
-    u32 longest = 0;
-    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    for (const Occurrence& at : occurrences_[exit])
-      if ((at.before & outside) == 0) longest = std::max(longest, at.chars);
-    return made_with(u32{longest}, 0);
-  });
+  return memos_.get<u32>(Key(LOOP_EXITS + exit, node_, inside, 0),
+                         [&] { return made_with(occurrences_[exit].longest(inside & ~SIG_INCOMPLETE), 0); });
 }
 
 u32 ClassIndex::longest_loop(u64 inside) const {
-  return memos_.get<u32>(Key(LOOP_MASK, node_, inside, 0), [&] {
-    u32 longest = 0;
-    for (std::size_t i = 0; i < tokens_.size(); i++)
-      if ((signatures_[i] & ~inside) == 0) longest = std::max(longest, static_cast<u32>(chars_[i]));
-    return made_with(u32{longest}, 0);
-  });
+  return memos_.get<u32>(Key(LOOP_MASK, node_, inside, 0), [&] { return made_with(tokens_.longest(inside), 0); });
 }
 
 u32 ClassIndex::longest_path(u64 inside) const {
-  return memos_.get<u32>(Key(LOOP_NODES, node_, inside, 0), [&] {
-    u32 longest = 0;
-    for (std::size_t i = 0; i < node_signatures_.size(); i++)
-      if ((node_signatures_[i] & ~inside) == 0) longest = std::max<u32>(longest, node_chars_[i]);
-    return made_with(u32{longest}, 0);
-  });
+  return memos_.get<u32>(Key(LOOP_NODES, node_, inside, 0), [&] { return made_with(inner_.longest(inside), 0); });
 }
 
 std::size_t ClassIndex::bytes() const {
-  std::size_t total = tokens_.capacity() * 4 + signatures_.capacity() * 8 + chars_.capacity() * 2 + longest_first_.capacity() * 4 +
-                      node_signatures_.capacity() * 8 + node_chars_.capacity() * 2 + (inner_.capacity() + inner_begin_.capacity()) * 4;
-  for (const auto& list : occurrences_) total += list.capacity() * sizeof(Occurrence);
+  std::size_t total = tokens_.bytes() + inner_.bytes() + node_signatures_.capacity() * sizeof(u64);
+  for (const auto& groups : occurrences_) total += groups.bytes();
   return total;
 }
 

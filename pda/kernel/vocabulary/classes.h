@@ -3,11 +3,17 @@
 // Each token and each node has a 64-bit signature of the byte classes on the way to it. A loop over a character class X
 // takes every token whose signature lies in X, and is left by bytes outside X. The occurrences of each such byte are listed,
 // with the signature of the path before them.
+//
+// All lists are in groups of one signature and one number of characters, since loops do not tell the members of a group apart. The 128,000
+// tokens of a large vocabulary are in 6,000 groups, and its 270,000 paths in 10,000, so a question looks at these and at what it finds.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base.h"
 #include "ids.h"
@@ -76,11 +82,55 @@ inline u64 signature_of_exit(u32 exit) {  // the class of the exit; lead bytes s
 u64 signature_inside(const AsciiSet& set);      // all class bits whose bytes are all in the set
 AsciiSet ascii_inside(u64 inside);              // all bytes of the classes
 
-// An occurrence of an exit in the trie.
-struct Occurrence {
-  u64 before;   // signature of the path before it
-  NodeId node;  // the node that it leads to
-  u32 chars;    // characters of the path before it
+// Ids, each of one path, in groups of paths that are alike for every loop.
+template <class AnyId>
+class PathGroups {
+ public:
+  struct Group {
+    u64 signature;
+    u32 chars;
+    u32 end;  // its ids are those from the end of the group before
+    bool fits(u64 inside, u32 low, u32 high) const { return (signature & ~inside) == 0 && chars >= low && chars <= high; }
+  };
+  void open(u64 signature, u32 chars) {  // a group, unless it is the last one
+    if (groups_.empty() || groups_.back().signature != signature || groups_.back().chars != chars)
+      groups_.push_back({signature, chars, static_cast<u32>(ids_.size())});
+  }
+  void add(AnyId id) {  // to the last group
+    ids_.push_back(id);
+    groups_.back().end++;
+  }
+  std::span<const Group> groups() const { return groups_; }
+  template <class Visit>
+  void each(Visit visit) const {  // visit(group, its ids)
+    u32 begin = 0;
+    for (const Group& group : groups_) {
+      visit(group, std::span(ids_).subspan(begin, group.end - begin));
+      begin = group.end;
+    }
+  }
+  // The ids of the groups that fit.
+  std::vector<AnyId> inside(u64 inside, u32 low, u32 high) const {
+    std::vector<AnyId> found;
+    each([&](const Group& group, std::span<const AnyId> ids) {
+      if (group.fits(inside, low, high)) found.insert(found.end(), ids.begin(), ids.end());
+    });
+    return found;
+  }
+  // The largest number of characters of a group inside, 0 if there is none.
+  u32 longest(u64 inside) const {
+    u32 longest = 0;
+    for (const Group& group : groups_)
+      if ((group.signature & ~inside) == 0) longest = std::max(longest, group.chars);
+    return longest;
+  }
+  std::size_t size() const { return ids_.size(); }
+  void shrink() { groups_.shrink_to_fit(), ids_.shrink_to_fit(); }
+  std::size_t bytes() const { return groups_.capacity() * sizeof(Group) + ids_.capacity() * sizeof(AnyId); }
+
+ private:
+  std::vector<Group> groups_;
+  std::vector<AnyId> ids_;
 };
 
 struct NodeSet;
@@ -150,15 +200,10 @@ class ClassIndex {
  private:
   const TokenTrie& trie_;
   NodeId node_;
-  std::vector<TokenId> tokens_;       // rising
-  std::vector<u64> signatures_;       // by place in tokens_
-  std::vector<u16> chars_;            // by place in tokens_; a token that ends inside a character counts it
-  std::vector<u32> longest_first_;    // places in tokens_ by characters, falling
+  PathGroups<TokenId> tokens_;        // a token that ends inside a character counts it
+  PathGroups<NodeId> inner_;          // the nodes with children; groups of nodes without any have no ids
+  PathGroups<NodeId> occurrences_[EXITS];  // of each exit: the nodes that it leads to, by the paths before it
   std::vector<u64> node_signatures_;  // by node, from node_ on
-  std::vector<u16> node_chars_;
-  std::vector<NodeId> inner_;  // nodes with children, by characters and then by number: inner_[inner_begin_[n], inner_begin_[n + 1])
-  std::vector<u32> inner_begin_;
-  std::vector<Occurrence> occurrences_[EXITS];
 
   ClassMemos& memos_;
 };
