@@ -119,7 +119,6 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "large_subtree": (2, 3, 8, 40),
     "wide_children": (1, 2, 4),
     "set_tokens": (0, 1, 4),
-    "trimmed_characters": (1, 2, 4),
     "covered_nodes": (0, 1, 16),
     "many_places": (0, 2, 8),
     "listed_tokens": (0, 1, 8),

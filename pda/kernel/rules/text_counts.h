@@ -40,7 +40,8 @@ class TextCounts {
   }
   void clear() { min_counts_ = {}, counts_ = {}; }
   std::size_t bytes() const {
-    return (min_counts_.capacity() + counts_.capacity()) * sizeof(u32) + unbounded_.capacity() + unbounded_known_.capacity();
+    return (min_counts_.capacity() + counts_.capacity() + places_.capacity()) * sizeof(u32) + unbounded_.capacity() +
+           unbounded_known_.capacity();
   }
 
  private:
@@ -51,6 +52,7 @@ class TextCounts {
   std::vector<u32> min_counts_, counts_;  // by state, NONE until computed
   enum Known : u8 { UNSEEN, LARGE, KNOWN };
   std::vector<u8> unbounded_;  // by NFA state: 1 if a string repeats ahead; 2 if none does, in large rules
+  std::vector<u32> places_;  // by NFA state: its place in the last list that it was in
   std::vector<u8> unbounded_known_;  // by rule: unbounded_ holds its states
   std::vector<u32> scope_text_counts_;  // by rule: a lower bound on the values that may stand in its scope, or UNBOUNDED
   void find_unbounded_strings(RuleId rule, bool any_size);

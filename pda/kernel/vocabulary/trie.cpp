@@ -114,6 +114,13 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     nodes_[node].wide = ++tables;
   }
   // Made here, so that the first request does not pay for it.
+  order_.before.reserve(nodes_.size() + 1);
+  order_.place.assign(size_, 0);
+  for (const NodeId node : each_node()) {
+    order_.before.push_back(order_.tokens);
+    for (const TokenId token : tokens_at(node)) order_.place[token] = order_.tokens++;
+  }
+  order_.before.push_back(order_.tokens);
   for (const NodeId node : each_below(ROOT))
     if (large(node)) classes(node);
 }
@@ -158,27 +165,12 @@ const ClassIndex* TokenTrie::classes(NodeId node) const {
   return found.get();
 }
 
-const TokenTrie::Order& TokenTrie::order() const {
-  const std::lock_guard lock(mutex_);
-  if (order_) return *order_;
-  auto made = std::make_unique<Order>();
-  made->before.reserve(nodes_.size() + 1);
-  made->place.assign(size_, 0);
-  for (const NodeId node : each_node()) {
-    made->before.push_back(made->tokens);
-    for (const TokenId token : tokens_at(node)) made->place[token] = made->tokens++;
-  }
-  made->before.push_back(made->tokens);
-  order_ = std::move(made);
-  return *order_;
-}
-
 std::size_t TokenTrie::bytes() const {
   std::size_t total =
       nodes_.capacity() * sizeof(TrieNode) + child_tables_.capacity() * 4 + heights_.capacity() * 2 + ends_character_.capacity();
   const std::lock_guard lock(mutex_);
   total += sets_.bytes() + class_memos_.bytes();
-  if (order_) total += (order_->before.capacity() + order_->place.capacity()) * sizeof(u32);
+  total += (order_.before.capacity() + order_.place.capacity()) * sizeof(u32);
   for (const auto& [node, index] : classes_) total += index->bytes();
   for (const std::string& text : texts_) total += sizeof(std::string) + (text.capacity() > 15 ? text.capacity() : 0);
   return total;

@@ -97,13 +97,13 @@ class TokenTrie {
   // Sorts nodes; those that are there twice are left once.
   void sort(std::vector<NodeId>& nodes) const;
 
-  // The tokens in the order of the trie, depth first; made on first use.
+  // The tokens in the order of the trie, depth first.
   struct Order {
     std::vector<u32> before;  // by node, and one for the end: the number of tokens that end at earlier nodes
     std::vector<u32> place;   // by token: its place
     u32 tokens = 0;
   };
-  const Order& order() const;  // takes mutex_
+  const Order& order() const { return order_; }
   // Answers questions of class loops about the tokens below the root or a node with a large subtree.
   const ClassIndex* classes(NodeId node) const;  // takes mutex_
   // A large subtree (`large_subtree` nodes or more, at the end of a character) is masked by token classes, like the root.
@@ -122,8 +122,8 @@ class TokenTrie {
   std::vector<NodeId> child_tables_;     // the tables of children, NONE for none
   std::vector<u8> ends_character_;  // by node: a character ends there
   ZeroExponents zero_exponents_;
-  mutable Mutex mutex_;  // of order_ and classes_
-  mutable std::unique_ptr<const Order> order_;
+  Order order_;
+  mutable Mutex mutex_;  // of classes_
   mutable ClassMemos class_memos_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
   NodeSets sets_;
