@@ -121,7 +121,7 @@ class PathGroups {
   u32 longest(u64 inside) const {
     u32 longest = 0;
     for (const Group& group : groups_)
-      if ((group.signature & ~inside) == 0) longest = std::max(longest, group.chars);
+      if (group.fits(inside, 0, NONE)) longest = std::max(longest, group.chars);
     return longest;
   }
   std::size_t size() const { return ids_.size(); }
