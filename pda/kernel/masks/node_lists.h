@@ -23,7 +23,7 @@ class NodeLists {
   ListId intern_unsorted(std::vector<NodeId>& nodes, Work& work) {
     if (!std::is_sorted(nodes.begin(), nodes.end(), std::less_equal<>())) {
       work.spend(2 + nodes.size() / 4);
-      trie_.sort(nodes);
+      sort_nodes(nodes, trie_.node_count());
     }
     return intern(nodes);
   }

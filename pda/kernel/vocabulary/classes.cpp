@@ -232,7 +232,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
     auto list = std::make_shared<NodeList>(next_list());
     // A path that ends inside a character cannot be left there, so INCOMPLETE must not be inside.
     std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, low, high);
-    trie_.sort(found);
+    sort_nodes(found, trie_.node_count());
     for (const NodeId at : found) {
       for (const TokenId token : trie_.tokens_at(at)) list->tokens.push_back(token);
       (trie_.nodes()[at].skip() > 1 ? list->nodes : list->leaves).push_back(at);
@@ -264,7 +264,7 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
       const std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, 0, NONE);
       nodes.insert(nodes.end(), found.begin(), found.end());
     }
-    trie_.sort(nodes);
+    sort_nodes(nodes, trie_.node_count());
     auto paths = std::make_shared<Paths>();
     std::string before, path;
     for (const NodeId node : nodes) {
@@ -288,7 +288,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto list = std::make_shared<NodeList>(next_list());
     list->nodes = inner_.inside(inside & ~SIG_INCOMPLETE, low, high);
-    trie_.sort(list->nodes);
+    sort_nodes(list->nodes, trie_.node_count());
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::move(list), bytes);
   });

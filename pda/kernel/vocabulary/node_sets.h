@@ -70,6 +70,9 @@ class NodeSets {
   const NodeSet* make(const NodeId* nodes, std::size_t count) const;  // L >= mutex_
 };
 
+// Sorts nodes of a trie that has `node_count` of them; one that is there twice is left once.
+void sort_nodes(std::vector<NodeId>& nodes, u32 node_count);
+
 // The nodes that one to `left` bytes of `bytes` lead to from any of `nodes`, rising: what NodeSets::run() makes a set of.
 std::vector<NodeId> run_nodes(const TokenTrie& trie, const std::vector<NodeId>& nodes, const AsciiSet& bytes, u32 left);
 

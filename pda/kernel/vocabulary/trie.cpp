@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string_view>
-#include <utility>
 
 namespace stackmask {
 
@@ -130,32 +128,6 @@ NodeId TokenTrie::child(NodeId node, u8 byte) const {
   for (const NodeId at : children(node))
     if (nodes_[at].byte() == byte) return at;
   return NONE;
-}
-
-// Many nodes by a bit for each node of the trie, and a bit above for each 64 of these, so that the others are passed over.
-// PERF: comparisons, which no processor predicts, were a tenth of the first masks of numbers.
-void TokenTrie::sort(std::vector<NodeId>& nodes) const {
-  constexpr std::size_t FEW_NODES = 24;  // are compared
-  if (nodes.size() < FEW_NODES) {
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    return;
-  }
-  // Of the thread. PERF: to clear them once for each grammar took 2 % of first visits.
-  static thread_local std::vector<u64> marks, marked;  // zero between calls
-  const std::size_t words = node_count() / 64 + 1;
-  if (marks.size() < words) marked.resize(words / 64 + 1), marks.resize(words);  // the last tells that both are done
-  for (const NodeId node : nodes) {
-    marks[node >> 6] |= 1ull << (node & 63);
-    marked[node >> 12] |= 1ull << (node >> 6 & 63);
-  }
-  nodes.clear();
-  for (u32 above = 0; above < marked.size(); above++)
-    for (u64 left = std::exchange(marked[above], 0); left; left &= left - 1) {
-      const u32 w = above * 64 + static_cast<u32>(std::countr_zero(left));
-      for (u64 rest = std::exchange(marks[w], 0); rest; rest &= rest - 1)
-        nodes.push_back(NodeId(w * 64 + static_cast<u32>(std::countr_zero(rest))));
-    }
 }
 
 const ClassIndex* TokenTrie::classes(NodeId node) const {

@@ -94,9 +94,6 @@ class TokenTrie {
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
   bool has_text(TokenId token) const { return token < text_count() && !texts_[token].empty(); }
 
-  // Sorts nodes; those that are there twice are left once.
-  void sort(std::vector<NodeId>& nodes) const;
-
   // The tokens in the order of the trie, depth first.
   struct Order {
     std::vector<u32> before;  // by node, and one for the end: the number of tokens that end at earlier nodes
