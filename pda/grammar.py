@@ -310,7 +310,10 @@ class GrammarBuilder:
 
     def except_words(self, words: Iterable[str], encoding: int = UTF8) -> NodeId:
         """Any text but these words; a word with a lone surrogate is no text and is left out."""
-        return self.node((EXCEPT, tuple(sorted({word for word in words if word.isascii() or not _SURROGATE.search(word)})), encoding))
+        found = {*words}
+        if not "".join(found).isascii():
+            found = {word for word in found if not _SURROGATE.search(word)}
+        return self.node((EXCEPT, tuple(sorted(found)), encoding))
 
     def tokens(self, ids: tuple[int, ...], *, negated: bool = False, textless: bool = False) -> NodeId:
         """One token by id: one of `ids`, or any but these that has text, or with `textless` any but these."""

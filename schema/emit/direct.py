@@ -522,7 +522,7 @@ class Compilation:
         if not needed.issubset(declared):
             keys = [*declared, *dict.fromkeys([name for name in required if name not in declared])]
             values += [undeclared] * (len(keys) - len(declared))
-        texts, asked, extra = all_quoted(keys, f.closing), [name in needed for name in keys], never
+        texts, asked, extra = all_quoted(keys, f.closing), [*map(needed.__contains__, keys)], never
         if others != never:
             key = extra_key(b, f, keys)
             extra = b.node((SEQ, b.distinct(key) if self.distinct else key, f.colon, others))

@@ -238,7 +238,7 @@ def all_quoted(texts: Collection[str], closing: tuple[str, ...]) -> list[bytes]:
     """Each of some texts as `quoted` has it."""
     if not closing:
         try:
-            return [encode_basestring(text).encode() for text in texts]
+            return [*map(str.encode, map(encode_basestring, texts))]
         except (UnicodeEncodeError, TypeError):
             pass  # which `quoted` explains
     return [quoted(text, closing) for text in texts]
