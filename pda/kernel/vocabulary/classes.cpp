@@ -195,7 +195,8 @@ std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, 
   low = std::min(low, high + 1);
   return memos_.get<std::shared_ptr<const std::vector<TokenId>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto found = std::make_shared<std::vector<TokenId>>(tokens_.inside(inside, low, high));
-    std::sort(found->begin(), found->end(), [this](TokenId a, TokenId b) { return trie_.text(a) < trie_.text(b); });
+    const std::vector<u32>& place = trie_.order().place;
+    std::sort(found->begin(), found->end(), [&](TokenId a, TokenId b) { return place[a] < place[b]; });
     const std::size_t bytes = found->capacity() * sizeof(TokenId);
     return made_with(std::move(found), bytes);
   });

@@ -110,8 +110,7 @@ std::vector<NodeId> run_nodes(const TokenTrie& trie, const std::vector<NodeId>& 
       reached.push_back(at);
       at = static_cast<u32>(trie.nodes()[at].depth - trie.nodes()[from].depth) < left ? NodeId(at + 1) : trie.after(at);
     }
-  std::sort(reached.begin(), reached.end());
-  reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
+  sort_nodes(reached, trie.node_count());
   return reached;
 }
 
