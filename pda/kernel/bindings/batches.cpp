@@ -73,7 +73,7 @@ void bind_batches(nb::module_& m) {
       "fill_bitmasks",
       [](nb::handle matchers, nb::handle bitmask, nb::handle rows) {
         const Fill fill(matchers, bitmask, rows);
-        const nb::gil_scoped_release release;
+        const WithoutGil released;
         for (std::size_t i = 0; i < fill.rows.size(); i++) fill.batch.matchers[i]->fill(fill.rows[i]);
       },
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
@@ -93,7 +93,7 @@ void bind_batches(nb::module_& m) {
               else throw nb::value_error("there are more tokens than matchers");
             }
             if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
-            const nb::gil_scoped_release release;
+            const WithoutGil released;
             return accept_all(list, tokens);
           },
           nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
@@ -118,7 +118,7 @@ void bind_batches(nb::module_& m) {
             if (!self.rows.is_valid()) throw nb::value_error("nothing has begun");
             std::exception_ptr error;
             {
-              const nb::gil_scoped_release release;
+              const WithoutGil released;
               error = self.filler.end();
             }
             self.rows.reset();
@@ -131,7 +131,7 @@ void bind_batches(nb::module_& m) {
       [](nb::handle matchers) {
         const Batch batch(matchers);
         std::vector<i64> lengths;
-        const nb::gil_scoped_release release;
+        const WithoutGil released;
         for (const Matcher* matcher : batch.matchers) lengths.push_back(completion_length(*matcher));
         return lengths;
       },

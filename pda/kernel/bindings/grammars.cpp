@@ -14,7 +14,7 @@ namespace {
 // Freeing an automaton can take milliseconds, so it releases the GIL.
 void delete_without_gil(Automaton* automaton) {
   if (holds_gil()) {
-    const nb::gil_scoped_release release;
+    const WithoutGil released;
     delete automaton;
   } else {
     delete automaton;
@@ -39,7 +39,7 @@ void bind_grammars(nb::module_& m) {
             limits.seconds = seconds;
             limits.step_work = static_cast<u64>(std::max<i64>(step_work, 0));
             {
-              const nb::gil_scoped_release release;
+              const WithoutGil released;
               if (is_packed) expressions = unpack(PyBytes_AsString(grammar.ptr()), static_cast<std::size_t>(PyBytes_Size(grammar.ptr())));
               new (self) KernelGrammar{std::shared_ptr<Automaton>(new Automaton(trie, expressions, limits), delete_without_gil)};
             }
@@ -50,7 +50,7 @@ void bind_grammars(nb::module_& m) {
       .def(
           "warm_up",
           [](const KernelGrammar& self) {
-            const nb::gil_scoped_release release;
+            const WithoutGil released;
             run_low_priority([&automaton = *self.automaton] {
               try {
                 std::vector<u32> row(automaton.trie().words());

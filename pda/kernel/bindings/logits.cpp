@@ -18,7 +18,7 @@ using Bitmask = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::device::cpu>;
 
 template <class T>
 void mask_rows(const Logits& logits, const Bitmask& bitmask, u64 forbidden, const std::vector<std::size_t>& rows) {
-  const nb::gil_scoped_release release;
+  const WithoutGil released;
   for (const std::size_t row : rows)
     mask_row(static_cast<T*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1),
              reinterpret_cast<const u32*>(bitmask.data() + static_cast<i64>(row) * bitmask.stride(0)), bitmask.shape(1),
@@ -44,7 +44,7 @@ std::vector<i64> best_tokens(const Logits& logits, const std::optional<Bitmask>&
   check_rows(logits, bitmask ? &*bitmask : nullptr, rows);
   std::vector<i64> best;
   best.reserve(rows->size());
-  const nb::gil_scoped_release release;
+  const WithoutGil released;
   for (const std::size_t row : *rows) {
     const u32* mask = bitmask ? reinterpret_cast<const u32*>(bitmask->data() + static_cast<i64>(row) * bitmask->stride(0)) : nullptr;
     best.push_back(best_of_row(static_cast<const float*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1), mask,

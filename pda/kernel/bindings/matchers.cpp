@@ -81,7 +81,7 @@ void bind_matchers(nb::module_& m) {
           [](const Matcher& self, nb::handle bitmask, i64 index) {
             const BitmaskRows rows(bitmask, self.trie());
             u32* row = rows.row(index);
-            const nb::gil_scoped_release release;
+            const WithoutGil released;
             return self.fill(row);
           },
           nb::arg("bitmask"), nb::arg("index") = 0,
@@ -91,7 +91,7 @@ void bind_matchers(nb::module_& m) {
           [](const Matcher& self, nb::handle bitmask, i64 index) {
             const BitmaskRows rows(bitmask, self.trie());
             u32* row = rows.row(index);
-            const nb::gil_scoped_release release;
+            const WithoutGil released;
             self.fill_by_trial(row);
           },
           nb::arg("bitmask"), nb::arg("index") = 0,
@@ -101,7 +101,7 @@ void bind_matchers(nb::module_& m) {
           [](const Matcher& self) {
             std::vector<u32> row(self.trie().words());
             {
-              const nb::gil_scoped_release release;
+              const WithoutGil released;
               self.fill(row.data());
             }
             std::vector<u32> tokens;
@@ -130,7 +130,7 @@ void bind_matchers(nb::module_& m) {
           [](const Matcher& self) {
             std::string text;
             {
-              const nb::gil_scoped_release release;
+              const WithoutGil released;
               text = self.shortest_completion();
             }
             return to_bytes(text);
@@ -170,7 +170,7 @@ void bind_matchers(nb::module_& m) {
         const BitmaskRows rows(bitmask, matcher.trie());
         u32* first = rows.row(row);
         rows.row(row + static_cast<i64>(tokens.size()));
-        const nb::gil_scoped_release release;
+        const WithoutGil released;
         matcher.fill_drafts(tokens, before, first);
       },
       nb::arg("matcher"), nb::arg("draft_token_ids"), nb::arg("bitmask"), nb::arg("row"), nb::arg("parents") = nb::none(),

@@ -2,6 +2,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include <chrono>
+#include <thread>
+
 #ifndef _WIN32
 #include <pthread.h>
 #endif
@@ -19,15 +22,24 @@ PyObject* exception(const char* name) {
 
 unsigned long main_thread;  // the thread that handles signals
 
-// No thread waits for a grammar while it holds the GIL, so the thread that holds the grammar may wait for the GIL.
-void lock_without_gil(Mutex& mutex) {
-  if (!holds_gil()) return mutex.lock();
-  const nb::gil_scoped_release release;
-  mutex.lock();
+// Python lets no thread but the main one have the GIL once the process ends: before 3.14 it unwinds the thread's stack, in which destructors
+// may not throw. The thread sleeps instead, as Python itself does from 3.14 on. `before` is what the thread does first.
+template <class Call>
+void take_gil_or_sleep(void* state, Call before) {
+  try {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+  } catch (...) {
+    before();
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
 }
 
-void* give_up_gil() { return holds_gil() ? PyEval_SaveThread() : nullptr; }
-void take_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+// No thread waits for a grammar while it holds the GIL, so the thread that holds the grammar may wait for the GIL.
+void lock_without_gil(Mutex& mutex) {
+  void* const state = give_up_gil();
+  mutex.lock();
+  if (state) take_gil_or_sleep(state, [&] { mutex.unlock(); });
+}
 
 // Turns exceptions of the kernel into those of pda/exceptions.py.
 void translate(const std::exception_ptr& pointer, void*) {
@@ -54,6 +66,11 @@ bool holds_gil() { return Py_IsInitialized() && PyGILState_Check(); }
 #else  // by the stable interface; before 3.12 this is the dictionary of the thread that holds the GIL
 bool holds_gil() { return Py_IsInitialized() && PyThreadState_GetDict() != nullptr; }
 #endif
+
+void* give_up_gil() { return holds_gil() ? PyEval_SaveThread() : nullptr; }
+void take_gil(void* state) {
+  take_gil_or_sleep(state, [] {});
+}
 
 void check_signals() {
   if (PyThread_get_thread_ident() != main_thread || !Py_IsInitialized()) return;

@@ -16,6 +16,18 @@ namespace nb = nanobind;
 // Makes Python the kernel's host (host.h), and translates its exceptions to those of pda/exceptions.py. The module calls it once.
 void begin_host();
 bool holds_gil();
+void* give_up_gil();  // null if this thread does not hold it
+void take_gil(void* state);
+// The thread works without the GIL as long as this lives. Unlike nanobind's own, the end of the process in that time is not a crash.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil(const WithoutGil&) = delete;
+  ~WithoutGil() { take_gil(state_); }
+
+ private:
+  void* state_;
+};
 // Throws an exception if the main thread was interrupted.
 void check_signals();
 

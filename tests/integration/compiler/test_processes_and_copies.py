@@ -150,19 +150,30 @@ vocabulary = stackmask.Vocabulary.from_bytes(tokens, stop_token_ids=[256])
 compiler = stackmask.Compiler(vocabulary, limits=stackmask.Limits(step_work=10**15))
 grammar = compiler.regex("(?:(?:[ab]{1,90}){1,100}){1,91}c")
 kept = [grammar.matcher() for _ in range(3)]
-{thread}
+{threads}
 class Cycle:
     pass
 cycle = Cycle()
 cycle.self, cycle.kept = cycle, kept
 """
-THREAD = 'threading.Thread(target=lambda: grammar.matcher().accept_bytes(b"a" * 10**6), daemon=True).start(); time.sleep(0.3)'
+LONG_CALL = """
+threading.Thread(target=lambda: grammar.matcher().accept_bytes(b"a" * 10**6), daemon=True).start()
+time.sleep(0.3)
+"""
+SHORT_CALLS = """
+def fill_masks():
+    while True:
+        grammar.matcher().allowed_tokens()
+for _ in range(3):
+    threading.Thread(target=fill_masks, daemon=True).start()
+time.sleep(0.1)
+"""
 
 
-@pytest.mark.parametrize("thread", ["", THREAD], ids=["idle", "busy"])
-def test_the_interpreter_ends_with_live_objects(thread: str) -> None:
-    """Neither objects in cycles nor a thread in the kernel make the end of the process a crash."""
-    ended = subprocess.run([sys.executable, "-c", DAEMON.replace("{thread}", thread)], capture_output=True, timeout=120, check=False)
+@pytest.mark.parametrize("threads", ["", LONG_CALL, SHORT_CALLS], ids=["idle", "long_call", "short_calls"])
+def test_the_interpreter_ends_with_live_objects(threads: str) -> None:
+    """Neither objects in cycles nor threads in the kernel make the end of the process a crash."""
+    ended = subprocess.run([sys.executable, "-c", DAEMON.replace("{threads}", threads)], capture_output=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
