@@ -159,6 +159,7 @@ class Cache(Generic[S]):
     def _used(self, key: Hashable, value: S) -> S:
         """A value that is ready, as the most recent; call under the lock."""
         self._hits += 1
+        self._size -= self._ready.pop(key)[1]
         self._keep(key, value)
         return value
 
@@ -247,17 +248,15 @@ class Cache(Generic[S]):
             future.set_running_or_notify_cancel()
 
     def _keep(self, key: Hashable, value: S) -> None:
-        """Add a value as the most recent with its present size, and drop old ones while there are too many bytes; call under the lock.
+        """Add a value as the most recent one, with its size now, and drop old ones while there are too many bytes; call under the lock.
 
         A value that is too large by itself is not kept and drops nothing; otherwise one hostile specification would evict all others.
         """
-        _, before = self._ready.pop(key, (None, 0))
         size = value.size
         if size > self._capacity:
-            self._size -= before
             return
         self._ready[key] = value, size
-        self._size += size - before
+        self._size += size
         while self._size > self._capacity and self._ready:
             self._size -= self._ready.popitem(last=False)[1][1]
 

@@ -39,6 +39,8 @@ from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 _SCHEMAS: Final = (dict, bool, str, Mapping)  # a dict first: the check of an abstract class is slower
+_COMMON: Final = ("schema", "enforce", "needed", "schema")
+"""The property order, and how formats, escapes and extra properties are treated, as most callers want it."""
 NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
@@ -161,15 +163,8 @@ class JobReader:
         is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
             extra_properties = "closed" if is_type else "schema"
-        # PERF: a caller that passes strings waits for one comparison
-        if (
-            not whitespace.__class__
-            is property_order.__class__
-            is format.__class__
-            is escapes.__class__
-            is extra_properties.__class__
-            is str
-        ):
+        # PERF: most callers wait for one comparison
+        if whitespace.__class__ is not str or (property_order, format, escapes, extra_properties) != _COMMON:
             _check_words(whitespace, property_order=property_order, format=format, escapes=escapes, extra_properties=extra_properties)
         if documents is not NO_DOCUMENTS and not (isinstance(documents, Mapping) and all(isinstance(uri, str) for uri in documents)):
             raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")

@@ -41,23 +41,9 @@ def count(schema: Schema, keyword: str, default: int) -> int:
     raise Malformed(schema, keyword, "must be a whole number that is not negative")
 
 
-def at_least(schema: Schema, keyword: str, default: int) -> int:
-    """A count that is a lower bound."""
-    value = count(schema, keyword, default)
-    if value > MOST_COUNTED:
-        raise too_many(schema, keyword)
-    return value
-
-
 def too_many(schema: Schema, keyword: str) -> Inexact:
     """The error for a count that no text reaches."""
     return Inexact(schema, keyword, f"{_brief(schema[keyword])} is more than any text can have; at most {MOST_COUNTED} is supported")
-
-
-def at_most(schema: Schema, keyword: str) -> int:
-    """A count that is an upper bound, -1 where it is absent, or so large that nothing comes near it."""
-    value = count(schema, keyword, -1)
-    return -1 if value > MOST_COUNTED else value
 
 
 def _brief(value: object) -> str:
@@ -66,8 +52,11 @@ def _brief(value: object) -> str:
 
 
 def bounds(schema: Schema, lowest: str, highest: str) -> tuple[int, int]:
-    """Two counts; 0 and -1 where they are absent."""
-    return at_least(schema, lowest, 0), at_most(schema, highest)
+    """Two counts; 0 and -1 where they are absent, and -1 for an upper bound so large that nothing comes near it."""
+    low, high = count(schema, lowest, 0), count(schema, highest, -1)
+    if low > MOST_COUNTED:
+        raise too_many(schema, lowest)
+    return low, -1 if high > MOST_COUNTED else high
 
 
 def numeral(schema: Schema, keyword: str) -> Numeral | None:
