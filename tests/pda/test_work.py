@@ -261,7 +261,7 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
     ),
     "tokens of a span": (lambda: ebnf_grammar(SPANS), "abab ab", 306_000),
     "temperatures": (lambda: ebnf_grammar("root ::= x*\nx[temperature=0.5] ::= '(' x* ')' | [a-z]"), "((((a(b", 27_600),
-    "strings": (lambda: schema('{"type": "string"}'), '"and the', 1_580),
+    "strings": (lambda: schema('{"type": "string"}'), '"and the', 1_568),
     "lengths": (lambda: schema('{"type": "string", "minLength": 3, "maxLength": 45}'), '"and the', 4_940),
     "counted classes": (lambda: regex_grammar(r"[a-z ]{3,45}[0-9]{2,20}\.[a-z]{1,9}"), "and the 12", 14_600),
     "words in a text": (lambda: regex_grammar(r".*(?:foo|the|lazy).{5,60}"), "and the lazy", 9_900),

@@ -89,10 +89,9 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   mask.loops.live_exits(absorbing, inside, live);
   for (const u32 exit : live) {
     const StateId target = mask.loops.after_exit(absorbing, exit);
-    const u32 furthest = mask.index->longest_exit(inside, exit);
-    const auto list = mask.index->loop_exits(inside, exit, 0, furthest);
+    const auto list = mask.index->loop_exits(inside, exit, 0, NONE);
     mask.dfa.work().spend(10 + list->nodes.size());
-    exits.push_back({exit, furthest});
+    exits.push_back(list);
     kept.clear();
     for (const NodeId node : list->nodes)
       if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);

@@ -89,7 +89,6 @@ class CounterChain {
   StateId free_ = DEAD;
   u32 needed_ = 0;  // if it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
-  PooledVector<u32> counts_before_;  // used by leave_by(): characters before an exit
 
   u32 furthest_exit() const {  // characters before an exit; only guards need it
     u32 furthest = 0;
@@ -139,7 +138,7 @@ class CounterChain {
   void leave_by(u32 exit, u32 low, u32 high, StateId target) {
     const auto list = mask_.index->loop_exits(inside_, exit, low, high);
     mask_.dfa.work().spend(20 + (list->nodes.size() + list->tokens.size()) / 4);
-    if (!list->tokens.empty() || !list->nodes.empty()) exits_.push_back({exit, static_cast<u64>(low) << 32 | high});
+    if (!list->tokens.empty()) exits_.push_back(list);
     if (mask_.guarded) {
       for (const NodeId node : list->nodes) mask_.record_guarded(node, target);
       for (const NodeId node : list->leaves) mask_.record_guarded(node, target);
@@ -163,8 +162,10 @@ class CounterChain {
   // An exit, grouped by its targets. An exit out of the counted body leads to the same state from everywhere (alike). An exit that stays
   // in it leads to a state whose bound is out of reach, except near the end; that matters only where the exit occurs.
   void leave_by(u32 exit) {
-    const u32 far = std::min(mask_.index->longest_exit(inside_, exit), cap_);
-    const bool alike = leads_alike(exit, far);
+    const Lengths places = mask_.index->exit_places(inside_, exit);
+    const auto end = std::upper_bound(places->begin(), places->end(), cap_);
+    if (end == places->begin()) return;
+    const bool alike = leads_alike(exit, end[-1]);
     auto leads_to = [&](u32 characters) {
       if (alike || characters < tail_) {
         const StateId target = mask_.loops.after_exit(states_[std::min(characters, tail_)], exit);
@@ -175,23 +176,14 @@ class CounterChain {
       const StateId at = out_of_reach ? free_ : state_after(characters);
       return at == DEAD ? DEAD : mask_.loops.after_exit(at, exit);
     };
-    auto& places = counts_before_;
-    places.clear();
-    for (u32 j = 0; j <= std::min(far, tail_); j++) places.push_back(j);
-    if (alike) {
-      if (far > tail_) places.push_back(far + 1);
-    } else {
-      for (const auto found = mask_.index->exit_places(inside_, exit); const u16 j : *found)
-        if (j > tail_ && j <= far) places.push_back(j);
-    }
-    for (std::size_t i = 0; i < places.size();) {
-      const u32 low = places[i];
+    for (auto at = places->begin(); at != end;) {
       mask_.dfa.work().spend(10);
-      if (low > far) break;
-      const StateId target = leads_to(low);
-      u32 high = low + 1;
-      for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
-      if (target != DEAD) leave_by(exit, low, high - 1, target);
+      const auto first = at;
+      const StateId target = leads_to(*first);
+      if (alike && *first >= tail_) at = end;
+      else
+        while (++at != end && leads_to(*at) == target) {}
+      if (target != DEAD) leave_by(exit, first == places->begin() ? 0 : *first, at == places->end() ? NONE : at[-1], target);
     }
   }
 

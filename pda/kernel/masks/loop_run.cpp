@@ -31,10 +31,9 @@ bool take_byte_run(StateMaskBuilder& mask, StateId state) {
       if (bytes.has(b)) continue;
       const StateId target = mask.dfa.next(state, static_cast<u8>(b));
       if (target == DEAD) continue;
-      const auto list = mask.index->loop_exits(inside, b, 0, left);
+      const auto list = mask.index->loop_exits_up_to(inside, b, left);
       mask.dfa.work().spend(10 + list->nodes.size());
-      if (list->tokens.empty() && list->nodes.empty()) continue;
-      exits.push_back({b, left});
+      if (!list->tokens.empty()) exits.push_back(list);
       for (const NodeId node : list->nodes) reached.push_back({target, node});
     }
   }

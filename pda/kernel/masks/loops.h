@@ -35,7 +35,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
 bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop, u64 staying);  // no class of `staying` may be an exit
 bool take_closed_classes(StateMaskBuilder& mask, StateId state, u32 most = NONE);  // with at most so many states
 
-// The exits of a loop, part of the key of its bitmask: each exit, and low << 32 | high, the characters before it.
-using LoopExits = PooledVector<std::pair<u32, u64>>;
+// The nodes behind the exits of a loop.
+using LoopExits = PooledVector<std::shared_ptr<const NodeList>>;
 
 }  // namespace stackmask

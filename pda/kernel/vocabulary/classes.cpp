@@ -1,6 +1,7 @@
 #include "vocabulary/classes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "vocabulary/trie.h"
 
@@ -48,8 +49,23 @@ struct Path {
   u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
 };
 
+// A path that ends inside a character cannot be left there.
+u64 complete(u64 inside) { return inside & ~SIG_INCOMPLETE; }
+
+u32 largest(const Lengths& lengths) { return lengths->empty() ? 0 : lengths->back(); }
+
+// The bounds of the lengths between two others. Different bounds with the same lengths between them have one answer, made once: counts are
+// many, and only a few tokens are long. PERF: a first mask behind a new count takes 9 us instead of 23.
+struct Bounds {
+  u32 low = 1, high = 0;
+  Bounds(const Lengths& lengths, u32 least, u32 most) {
+    const auto begin = std::lower_bound(lengths->begin(), lengths->end(), least), end = std::upper_bound(begin, lengths->end(), most);
+    if (begin != end) low = *begin, high = end[-1];
+  }
+};
+
 // The question that a memo's key belongs to. Values of different types may share one.
-enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, EXIT_PLACES, EXIT_PATHS, LOOP_EXITS /* and the exit */ };
+enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, EXIT_PATHS, LOOP_EXITS /* and the exit */ };
 
 struct Key {
   u32 words[6];
@@ -60,6 +76,8 @@ struct Key {
               static_cast<u32>(inside >> 32),
               static_cast<u32>(detail),
               static_cast<u32>(detail >> 32)} {}
+  Key(u32 question, NodeId node, u64 inside, const Bounds& bounds)
+      : Key(question, node, inside, static_cast<u64>(bounds.low) << 32 | bounds.high) {}
   operator std::span<const u32>() const { return words; }
 };
 
@@ -67,6 +85,11 @@ struct Key {
 template <class Value>
 auto made_with(Value&& value, std::size_t bytes) {
   return std::pair(std::forward<Value>(value), bytes);
+}
+
+std::pair<Lengths, std::size_t> made_with(std::vector<u32> lengths) {
+  const std::size_t bytes = lengths.capacity() * sizeof(u32);
+  return {std::make_shared<const std::vector<u32>>(std::move(lengths)), bytes};
 }
 
 u64 next_list() {
@@ -81,14 +104,14 @@ struct Entry {
   AnyId id;
 };
 
-// Sorted by kind. Those of one kind keep their order.
+// Sorted by the ranks of their kinds. Those of one kind keep their order.
 template <class AnyId>
-std::vector<Entry<AnyId>> by_kind(const std::vector<Entry<AnyId>>& entries, std::size_t kinds) {
-  std::vector<u32> begin(kinds + 1, 0);
-  for (const auto& entry : entries) begin[entry.kind + 1]++;
-  for (std::size_t kind = 0; kind < kinds; kind++) begin[kind + 1] += begin[kind];
+std::vector<Entry<AnyId>> by_rank(const std::vector<Entry<AnyId>>& entries, const std::vector<u32>& ranks) {
+  std::vector<u32> begin(ranks.size() + 1, 0);
+  for (const auto& entry : entries) begin[ranks[entry.kind] + 1]++;
+  for (std::size_t rank = 0; rank < ranks.size(); rank++) begin[rank + 1] += begin[rank];
   std::vector<Entry<AnyId>> sorted(entries.size());
-  for (const auto& entry : entries) sorted[begin[entry.kind]++] = entry;
+  for (const auto& entry : entries) sorted[begin[ranks[entry.kind]]++] = entry;
   return sorted;
 }
 
@@ -155,17 +178,20 @@ ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : 
     }
     levels[level] = {path, kind};
   }
+  std::vector<u32> kinds_in_order(kinds.size()), ranks(kinds.size());
+  std::iota(kinds_in_order.begin(), kinds_in_order.end(), 0u);
+  std::stable_sort(kinds_in_order.begin(), kinds_in_order.end(), [&](u32 a, u32 b) { return kinds.at(a)[2] < kinds.at(b)[2]; });
+  for (u32 rank = 0; rank < ranks.size(); rank++) ranks[kinds_in_order[rank]] = rank;
   auto open = [&](auto& groups, u32 kind) {
     const u32* words = kinds.at(kind);
     groups.open(words[0] | static_cast<u64>(words[1]) << 32, words[2]);
   };
-  for (const auto& entry : by_kind(tokens, kinds.size())) open(tokens_, entry.kind), tokens_.add(entry.id);
-  for (const auto& entry : by_kind(below, kinds.size())) {
+  for (const auto& entry : by_rank(tokens, ranks)) open(tokens_, entry.kind), tokens_.add(entry.id);
+  for (const auto& entry : by_rank(below, ranks)) {
     open(inner_, entry.kind);
     if (nodes[entry.id].skip() > 1) inner_.add(entry.id);
   }
-  for (const auto& entry : by_kind(occurrences, kinds.size()))
-    open(occurrences_[entry.exit], entry.kind), occurrences_[entry.exit].add(entry.id);
+  for (const auto& entry : by_rank(occurrences, ranks)) open(occurrences_[entry.exit], entry.kind), occurrences_[entry.exit].add(entry.id);
   tokens_.shrink(), inner_.shrink();
   for (auto& groups : occurrences_) groups.shrink();
 }
@@ -173,28 +199,38 @@ ClassIndex::ClassIndex(const TokenTrie& trie, NodeId node, ClassMemos& memos) : 
 u32 ClassIndex::depth() const { return trie_.nodes()[node_].depth; }
 
 std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) const {
+  const Lengths lengths = token_lengths(inside);
+  chars = Bounds(lengths, 0, chars).high;
   return memos_.get<std::shared_ptr<const LoopMask>>(Key(LOOP_MASK, node_, inside, chars), [&] {
-    if (chars != NONE && chars >= longest_loop(inside)) return made_with(loop_mask(inside, NONE), trie_.words() * sizeof(u32));
     auto mask = std::make_shared<LoopMask>();
-    std::size_t count = 0;
-    tokens_.each([&](const auto& group, std::span<const TokenId> tokens) { count += group.fits(inside, 0, chars) ? tokens.size() : 0; });
-    // Of most tokens the others are left out, of few these are put in.
-    const bool most = 2 * count > tokens_.size() && count < tokens_.size();
-    if (most) mask->words = loop_mask(~0ull, NONE)->words;
-    else mask->words.assign(trie_.words(), 0);
-    tokens_.each([&](const auto& group, std::span<const TokenId> tokens) {
-      if (group.fits(inside, 0, chars) == most) return;
+    auto turn = [&](std::span<const TokenId> tokens) {
       for (const TokenId token : tokens) mask->words[token >> 5] ^= 1u << (token & 31);
-    });
+    };
+    if (chars < largest(lengths) && 2 * tokens_.size_up_to(chars) > tokens_.size()) {
+      mask->words = loop_mask(inside, NONE)->words;
+      tokens_.each(chars + 1, NONE, [&](const auto& group, std::span<const TokenId> tokens) {
+        if (group.lies_in(inside)) turn(tokens);
+      });
+    } else {
+      std::size_t count = 0;
+      tokens_.each(0, chars,
+                   [&](const auto& group, std::span<const TokenId> tokens) { count += group.lies_in(inside) ? tokens.size() : 0; });
+      // Of most tokens the others are left out, of few these are put in.
+      const bool most = 2 * count > tokens_.size() && count < tokens_.size();
+      if (most) mask->words = loop_mask(~0ull, NONE)->words;
+      else mask->words.assign(trie_.words(), 0);
+      tokens_.each(0, NONE, [&](const auto& group, std::span<const TokenId> tokens) {
+        if ((group.lies_in(inside) && group.chars <= chars) != most) turn(tokens);
+      });
+    }
     return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
 }
 
 std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
-  high = std::min(high, longest_loop(inside));
-  low = std::min(low, high + 1);
-  return memos_.get<std::shared_ptr<const std::vector<TokenId>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
-    auto found = std::make_shared<std::vector<TokenId>>(tokens_.inside(inside, low, high));
+  const Bounds bounds(token_lengths(inside), low, high);
+  return memos_.get<std::shared_ptr<const std::vector<TokenId>>>(Key(LOOP_TOKENS, node_, inside, bounds), [&] {
+    auto found = std::make_shared<std::vector<TokenId>>(tokens_.inside(inside, bounds.low, bounds.high));
     const std::vector<u32>& place = trie_.order().place;
     std::sort(found->begin(), found->end(), [&](TokenId a, TokenId b) { return place[a] < place[b]; });
     const std::size_t bytes = found->capacity() * sizeof(TokenId);
@@ -203,36 +239,25 @@ std::shared_ptr<const std::vector<TokenId>> ClassIndex::loop_tokens(u64 inside, 
 }
 
 std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars,
-                                                                 const std::vector<std::pair<u32, u64>>& exits) const {
+                                                                 std::span<const std::shared_ptr<const NodeList>> exits) const {
+  chars = Bounds(token_lengths(inside), 0, chars).high;
   const Key head(LOOP_MASK_WITH_EXITS, node_, inside, chars);
   PooledVector<u32> key;
   key.assign(std::begin(head.words), std::end(head.words));
-  for (const auto& [exit, range] : exits) key.insert(key.end(), {exit, static_cast<u32>(range), static_cast<u32>(range >> 32)});
+  for (const auto& exit : exits) key.insert(key.end(), {static_cast<u32>(exit->number), static_cast<u32>(exit->number >> 32)});
   return memos_.get<std::shared_ptr<const LoopMask>>(key, [&] {
-    if (const u32 longest = longest_loop(inside); chars > longest)
-      return made_with(loop_mask_with_exits(inside, longest, exits), trie_.words() * sizeof(u32));
     auto mask = std::make_shared<LoopMask>();
     mask->words = loop_mask(inside, chars)->words;
-    for (const auto& [exit, range] : exits) {
-      const auto list = loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range));
-      for (const TokenId token : list->tokens) set_bit(mask->words.data(), token);
-    }
+    for (const auto& exit : exits)
+      for (const TokenId token : exit->tokens) set_bit(mask->words.data(), token);
     return made_with(std::shared_ptr<const LoopMask>(std::move(mask)), trie_.words() * sizeof(u32));
   });
 }
 
 std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_EXITS + exit, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
-    // Bounds that no path comes near ask for the same list, which is then kept under both keys: a known one costs one lookup.
-    const u32 longest = longest_exit(inside, exit);
-    if (low > longest + 1 || high > longest) {
-      auto known = loop_exits(inside, exit, std::min(low, longest + 1), std::min(high, longest));
-      const std::size_t bytes = bytes_of(*known);
-      return made_with(std::move(known), bytes);
-    }
     auto list = std::make_shared<NodeList>(next_list());
-    // A path that ends inside a character cannot be left there, so INCOMPLETE must not be inside.
-    std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, low, high);
+    std::vector<NodeId> found = occurrences_[exit].inside(complete(inside), low, high);
     sort_nodes(found, trie_.node_count());
     for (const NodeId at : found) {
       for (const TokenId token : trie_.tokens_at(at)) list->tokens.push_back(token);
@@ -244,17 +269,14 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
   });
 }
 
-std::shared_ptr<const std::vector<u16>> ClassIndex::exit_places(u64 inside, u32 exit) const {
-  return memos_.get<std::shared_ptr<const std::vector<u16>>>(Key(EXIT_PLACES, node_, inside, exit), [&] {
-    auto found = std::make_shared<std::vector<u16>>();
-    for (const auto& group : occurrences_[exit].groups())
-      if (group.fits(inside & ~SIG_INCOMPLETE, 0, NONE)) found->push_back(static_cast<u16>(group.chars));
-    std::sort(found->begin(), found->end());
-    found->erase(std::unique(found->begin(), found->end()), found->end());
-    found->shrink_to_fit();
-    const std::size_t bytes = found->capacity() * sizeof(u16);
-    return made_with(std::move(found), bytes);
-  });
+std::shared_ptr<const NodeList> ClassIndex::loop_exits_up_to(u64 inside, u32 exit, u32 most) const {
+  const Lengths places = exit_places(inside, exit);
+  return loop_exits(inside, exit, 0, most >= largest(places) ? NONE : Bounds(places, 0, most).high);
+}
+
+Lengths ClassIndex::exit_places(u64 inside, u32 exit) const {
+  return memos_.get<Lengths>(Key(LOOP_EXITS + exit, node_, inside, 0),
+                             [&] { return made_with(occurrences_[exit].lengths(complete(inside))); });
 }
 
 std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
@@ -262,7 +284,7 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
     std::vector<NodeId> nodes;
     for (u32 exit = 0; exit < EXITS; exit++) {
       if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
-      const std::vector<NodeId> found = occurrences_[exit].inside(inside & ~SIG_INCOMPLETE, 0, NONE);
+      const std::vector<NodeId> found = occurrences_[exit].inside(complete(inside), 0, NONE);
       nodes.insert(nodes.end(), found.begin(), found.end());
     }
     sort_nodes(nodes, trie_.node_count());
@@ -284,29 +306,27 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
 }
 
 std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 high) const {
-  high = std::min(high, longest_path(inside));
-  low = std::min(low, high + 1);
-  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
+  const Bounds bounds(path_lengths(inside), low, high);
+  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, bounds), [&] {
     auto list = std::make_shared<NodeList>(next_list());
-    list->nodes = inner_.inside(inside & ~SIG_INCOMPLETE, low, high);
+    list->nodes = inner_.inside(complete(inside), bounds.low, bounds.high);
     sort_nodes(list->nodes, trie_.node_count());
     const std::size_t bytes = bytes_of(*list);
-    return made_with(std::move(list), bytes);
+    return made_with(std::shared_ptr<const NodeList>(std::move(list)), bytes);
   });
 }
 
-u32 ClassIndex::longest_exit(u64 inside, u32 exit) const {
-  return memos_.get<u32>(Key(LOOP_EXITS + exit, node_, inside, 0),
-                         [&] { return made_with(occurrences_[exit].longest(inside & ~SIG_INCOMPLETE), 0); });
+Lengths ClassIndex::token_lengths(u64 inside) const {
+  return memos_.get<Lengths>(Key(LOOP_TOKENS, node_, inside, 0), [&] { return made_with(tokens_.lengths(inside)); });
 }
 
-u32 ClassIndex::longest_loop(u64 inside) const {
-  return memos_.get<u32>(Key(LOOP_MASK, node_, inside, 0), [&] { return made_with(tokens_.longest(inside), 0); });
+Lengths ClassIndex::path_lengths(u64 inside) const {
+  return memos_.get<Lengths>(Key(LOOP_NODES, node_, inside, 0), [&] { return made_with(inner_.lengths(inside)); });
 }
 
-u32 ClassIndex::longest_path(u64 inside) const {
-  return memos_.get<u32>(Key(LOOP_NODES, node_, inside, 0), [&] { return made_with(inner_.longest(inside), 0); });
-}
+u32 ClassIndex::longest_exit(u64 inside, u32 exit) const { return largest(exit_places(inside, exit)); }
+u32 ClassIndex::longest_loop(u64 inside) const { return largest(token_lengths(inside)); }
+u32 ClassIndex::longest_path(u64 inside) const { return largest(path_lengths(inside)); }
 
 std::size_t ClassIndex::bytes() const {
   std::size_t total = tokens_.bytes() + inner_.bytes() + node_signatures_.capacity() * sizeof(u64);

@@ -82,7 +82,7 @@ inline u64 signature_of_exit(u32 exit) {  // the class of the exit; lead bytes s
 u64 signature_inside(const AsciiSet& set);      // all class bits whose bytes are all in the set
 AsciiSet ascii_inside(u64 inside);              // all bytes of the classes
 
-// Ids, each of one path, in groups of paths that are alike for every loop.
+// Ids, each of one path, in groups of paths that are alike for every loop. Groups of few characters come first.
 template <class AnyId>
 class PathGroups {
  public:
@@ -90,7 +90,7 @@ class PathGroups {
     u64 signature;
     u32 chars;
     u32 end;  // its ids are those from the end of the group before
-    bool fits(u64 inside, u32 low, u32 high) const { return (signature & ~inside) == 0 && chars >= low && chars <= high; }
+    bool lies_in(u64 inside) const { return (signature & ~inside) == 0; }
   };
   void open(u64 signature, u32 chars) {  // a group, unless it is the last one
     if (groups_.empty() || groups_.back().signature != signature || groups_.back().chars != chars)
@@ -100,37 +100,47 @@ class PathGroups {
     ids_.push_back(id);
     groups_.back().end++;
   }
-  std::span<const Group> groups() const { return groups_; }
   template <class Visit>
-  void each(Visit visit) const {  // visit(group, its ids)
-    u32 begin = 0;
-    for (const Group& group : groups_) {
-      visit(group, std::span(ids_).subspan(begin, group.end - begin));
-      begin = group.end;
+  void each(u32 low, u32 high, Visit visit) const {  // visit(group, its ids) for those of `low` to `high` characters
+    const auto last = groups_.begin() + static_cast<std::ptrdiff_t>(first_above(high));
+    for (auto at = low ? groups_.begin() + static_cast<std::ptrdiff_t>(first_above(low - 1)) : groups_.begin(); at < last; at++) {
+      const u32 begin = at == groups_.begin() ? 0 : at[-1].end;
+      visit(*at, std::span(ids_).subspan(begin, at->end - begin));
     }
   }
-  // The ids of the groups that fit.
+  // The ids of the groups of `low` to `high` characters whose signatures lie in `inside`.
   std::vector<AnyId> inside(u64 inside, u32 low, u32 high) const {
     std::vector<AnyId> found;
-    each([&](const Group& group, std::span<const AnyId> ids) {
-      if (group.fits(inside, low, high)) found.insert(found.end(), ids.begin(), ids.end());
+    each(low, high, [&](const Group& group, std::span<const AnyId> ids) {
+      if (group.lies_in(inside)) found.insert(found.end(), ids.begin(), ids.end());
     });
     return found;
   }
-  // The largest number of characters of a group inside, 0 if there is none.
-  u32 longest(u64 inside) const {
-    u32 longest = 0;
+  // The numbers of characters of the groups whose signatures lie in `inside`, rising.
+  std::vector<u32> lengths(u64 inside) const {
+    std::vector<u32> found;
     for (const Group& group : groups_)
-      if (group.fits(inside, 0, NONE)) longest = std::max(longest, group.chars);
-    return longest;
+      if (group.lies_in(inside) && (found.empty() || found.back() != group.chars)) found.push_back(group.chars);
+    found.shrink_to_fit();
+    return found;
   }
   std::size_t size() const { return ids_.size(); }
+  std::size_t size_up_to(u32 chars) const {  // the ids of the groups of so many characters
+    const std::size_t end = first_above(chars);
+    return end ? groups_[end - 1].end : 0;
+  }
   void shrink() { groups_.shrink_to_fit(), ids_.shrink_to_fit(); }
   std::size_t bytes() const { return groups_.capacity() * sizeof(Group) + ids_.capacity() * sizeof(AnyId); }
 
  private:
   std::vector<Group> groups_;
   std::vector<AnyId> ids_;
+
+  std::size_t first_above(u32 chars) const {  // the place of the first group with more characters
+    const auto found =
+        std::upper_bound(groups_.begin(), groups_.end(), chars, [](u32 count, const Group& group) { return count < group.chars; });
+    return static_cast<std::size_t>(found - groups_.begin());
+  }
 };
 
 struct NodeSet;
@@ -162,9 +172,12 @@ struct LoopMask {
   mutable std::atomic<bool> forgotten = false;  // by the vocabulary, so its holder counts its bytes
 };
 
+// Numbers of characters, rising.
+using Lengths = std::shared_ptr<const std::vector<u32>>;
+
 // Answers questions of class loops, for the root and all nodes with a large subtree.
 using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<TokenId>>,
-                         std::shared_ptr<const std::vector<u16>>, std::shared_ptr<const Paths>, u32>;
+                         Lengths, std::shared_ptr<const Paths>>;
 
 class TokenTrie;
 
@@ -180,17 +193,20 @@ class ClassIndex {
   std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
   // Tokens whose signature lies in `inside`, of `low` to `high` characters, in the order of their texts.
   std::shared_ptr<const std::vector<TokenId>> loop_tokens(u64 inside, u32 low, u32 high) const;
-  // loop_mask, and the tokens that end with an exit after a path inside the loop: one of `exits`, after low << 32 | high characters.
-  std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
-  // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop.
+  // loop_mask, and the tokens that end at nodes of `exits`, lists of loop_exits.
+  std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, std::span<const std::shared_ptr<const NodeList>> exits) const;
+  // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop. Those that ask for all after a number of
+  // characters, or up to one, do so by 0 and NONE, and otherwise for exit_places: then the list is made once.
   std::shared_ptr<const NodeList> loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
-  // The numbers of characters before occurrences of `exit` on paths inside the loop, rising.
-  std::shared_ptr<const std::vector<u16>> exit_places(u64 inside, u32 exit) const;
+  // The same after at most as many characters, whatever these are.
+  std::shared_ptr<const NodeList> loop_exits_up_to(u64 inside, u32 exit, u32 most) const;
+  // The numbers of characters before occurrences of `exit` on paths inside the loop.
+  Lengths exit_places(u64 inside, u32 exit) const;
   // The paths to all nodes that an exit leads to after a path inside the loop.
   std::shared_ptr<const Paths> exit_paths(u64 inside) const;
   // The nodes with children at the ends of paths of `low` to `high` characters inside the loop; `low` is 1 or more.
   std::shared_ptr<const NodeList> loop_nodes(u64 inside, u32 low, u32 high) const;
-  // The largest number of characters before an occurrence of `exit` on a path inside the loop.
+  // The largest number of characters before an occurrence of `exit` on a path inside the loop, 0 if there is none.
   u32 longest_exit(u64 inside, u32 exit) const;
   // The largest number of characters of a token inside the loop; and of a path inside it, which a longer token may leave.
   u32 longest_loop(u64 inside) const;
@@ -206,6 +222,9 @@ class ClassIndex {
   std::vector<u64> node_signatures_;  // by node, from node_ on
 
   ClassMemos& memos_;
+
+  Lengths token_lengths(u64 inside) const;
+  Lengths path_lengths(u64 inside) const;
 };
 
 }  // namespace stackmask
