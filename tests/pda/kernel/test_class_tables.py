@@ -85,6 +85,24 @@ def test_masks_without_memory(most: int) -> None:
         assert (row == before).all()
 
 
+def test_counts_share_masks() -> None:
+    """Counts that no token tells apart have the same mask, made once; every count near the length of some token has the right one."""
+    tokens = [*TOKENS[:256], *(b"ab" * pairs for pairs in range(1, 40, 3)), b'abab"', b'ababab"x', *TOKENS[256:]]
+    trie = KERNEL.TokenTrie(tokens, len(tokens))
+    size = -(-len(tokens) // 32) * 4
+    taken = {}
+    for most in (200, 190, 90, 75, 74, 73, 70, 68, 67, 12, 9, 8, 7, 6, 5, 4, 3, 2, 1):
+        before = trie.memory
+        matcher = KERNEL.Matcher(KERNEL.KernelGrammar(trie, regex_grammar(f'"[^"]{{0,{most}}}"'), **LIMITS), [len(tokens) - 1])
+        assert matcher.accept_bytes(b'"')
+        mask, tried = (np.zeros(size // 4, np.int32) for _ in range(2))
+        matcher.fill_next_token_bitmask(mask)
+        matcher.fill_by_trial(tried)
+        assert (mask == tried).all()
+        taken[most] = trie.memory - before
+    assert min(taken[most] for most in (200, 73, 67)) > size > max(taken[most] for most in (190, 90, 74, 70, 68))
+
+
 def test_forgotten_masks_count_for_who_holds_them() -> None:
     """A mask that the vocabulary has forgotten counts as memory of the grammars that still use it."""
     trie = KERNEL.TokenTrie(TOKENS, len(TOKENS), class_bytes=20_000)
