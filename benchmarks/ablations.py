@@ -131,10 +131,17 @@ DEVICES = (
     Device("absorbing states", "MaskBench steps: keys that are not declared", 114, thresholds={"absorbing_differences": 0}),
     Device("closed classes", "MaskBench steps, mask: unanchored pattern", 160, thresholds={"closed_states": 0}),
     Device(
-        "masks of most tokens by the others",
-        "MaskBench steps",
-        6,
-        changes=(("vocabulary/classes.cpp", "const bool most = 2 * count", "const bool most = !OFF && 2 * count"),),
+        "masks behind counts",
+        "MaskBench steps: strings with a maxLength",
+        15,
+        changes=(
+            ("vocabulary/classes.cpp", "takes_most = chars < largest", "takes_most = !OFF && chars < largest"),
+            (
+                "vocabulary/classes.cpp",
+                "    if (begin != end) low = *begin, high = end[-1];\n",
+                "    if (OFF) low = least, high = most;\n    else if (begin != end) low = *begin, high = end[-1];\n",
+            ),
+        ),
     ),
     Device("tables of dense states", "MaskBench steps", 15, thresholds={"lookups": NEVER}),
     Device(
