@@ -213,7 +213,7 @@ class Backend(_Ranked):
         if not self._settings.workers:
             return Compiler(vocabulary, limits=self._limits, cache_bytes=cache)
         compiler = WorkerCompiler(vocabulary, limits=self._limits, cache_bytes=cache, workers=self._settings.workers)
-        compiler.submit("ebnf", 'root ::= "a"')  # which starts a worker and has it import what it needs, while the server starts
+        compiler.run(compiler.start_workers)  # while the server starts, when nobody needs the processor more
         return compiler
 
     def _grammar(
