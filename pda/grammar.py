@@ -187,10 +187,7 @@ class GrammarBuilder:
 
     def copy(self) -> GrammarBuilder:
         """A builder of its own that begins with the same nodes and rules."""
-        copied = GrammarBuilder.__new__(GrammarBuilder)  # PERF: a dataclass looks at each argument for its default
-        copied.nodes, copied.index = self.nodes.copy(), self.index.copy()
-        copied.rules, copied.names = self.rules.copy(), self.names.copy()
-        return copied
+        return GrammarBuilder(self.nodes.copy(), self.index.copy(), self.rules.copy(), self.names.copy())
 
     def node(self, node: Node) -> NodeId:
         """The index of `node`, added where it is new."""

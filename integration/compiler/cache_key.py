@@ -59,8 +59,7 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
         key = Serialiser(limits).key(schema) if held is None else _plain_key(held)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
         key = _COPIED + Serialiser(limits).key(_events(schema, limits))
-    if len(key) > limits.specification_bytes:  # PERF: `check_bytes` without a call
-        raise too_large(limits)
+    check_bytes(len(key), limits)
     return key, held
 
 

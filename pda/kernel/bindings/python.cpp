@@ -23,13 +23,12 @@ PyObject* exception(const char* name) {
 unsigned long main_thread;  // the thread that handles signals
 
 // Python lets no thread but the main one have the GIL once the process ends: before 3.14 it unwinds the thread's stack, in which destructors
-// may not throw. The thread sleeps instead, as Python itself does from 3.14 on. `before` is what the thread does first.
-template <class Call>
-void take_gil_or_sleep(void* state, Call before) {
+// may not throw. The thread gives up the mutex that it holds, if any, and sleeps instead, as Python itself does from 3.14 on.
+void take_gil_or_sleep(void* state, Mutex* held) {
   try {
     PyEval_RestoreThread(static_cast<PyThreadState*>(state));
   } catch (...) {
-    before();
+    if (held) held->unlock();
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
   }
 }
@@ -38,7 +37,7 @@ void take_gil_or_sleep(void* state, Call before) {
 void lock_without_gil(Mutex& mutex) {
   void* const state = give_up_gil();
   mutex.lock();
-  if (state) take_gil_or_sleep(state, [&] { mutex.unlock(); });
+  if (state) take_gil_or_sleep(state, &mutex);
 }
 
 // Turns exceptions of the kernel into those of pda/exceptions.py.
@@ -68,9 +67,7 @@ bool holds_gil() { return Py_IsInitialized() && PyThreadState_GetDict() != nullp
 #endif
 
 void* give_up_gil() { return holds_gil() ? PyEval_SaveThread() : nullptr; }
-void take_gil(void* state) {
-  take_gil_or_sleep(state, [] {});
-}
+void take_gil(void* state) { take_gil_or_sleep(state, nullptr); }
 
 void check_signals() {
   if (PyThread_get_thread_ident() != main_thread || !Py_IsInitialized()) return;

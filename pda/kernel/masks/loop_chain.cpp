@@ -180,9 +180,9 @@ class CounterChain {
       mask_.dfa.work().spend(10);
       const auto first = at;
       const StateId target = leads_to(*first);
-      if (alike && *first >= tail_) at = end;
-      else
-        while (++at != end && leads_to(*at) == target) {}
+      const bool is_last = alike && *first >= tail_;  // PERF: all places from here on lead to one state, so none of them is asked
+      do at++;
+      while (at != end && (is_last || leads_to(*at) == target));
       if (target != DEAD) leave_by(exit, first == places->begin() ? 0 : *first, at == places->end() ? NONE : at[-1], target);
     }
   }

@@ -301,7 +301,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 
     list->nodes = inner_.inside(complete(inside), bounds.low, bounds.high);
     sort_nodes(list->nodes, trie_.node_count());
     const std::size_t bytes = bytes_of(*list);
-    return made_with(std::shared_ptr<const NodeList>(std::move(list)), bytes);
+    return made_with(std::move(list), bytes);
   });
 }
 

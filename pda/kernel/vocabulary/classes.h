@@ -102,11 +102,9 @@ class PathGroups {
   }
   template <class Visit>
   void each(u32 low, u32 high, Visit visit) const {  // visit(group, its ids) for those of `low` to `high` characters
-    const auto last = groups_.begin() + static_cast<std::ptrdiff_t>(first_above(high));
-    for (auto at = low ? groups_.begin() + static_cast<std::ptrdiff_t>(first_above(low - 1)) : groups_.begin(); at < last; at++) {
-      const u32 begin = at == groups_.begin() ? 0 : at[-1].end;
-      visit(*at, std::span(ids_).subspan(begin, at->end - begin));
-    }
+    const auto last = above(high);
+    for (auto at = low ? above(low - 1) : groups_.begin(); at < last; at++)
+      visit(*at, std::span(ids_).subspan(size_before(at), at->end - size_before(at)));
   }
   // The ids of the groups of `low` to `high` characters whose signatures lie in `inside`.
   std::vector<AnyId> inside(u64 inside, u32 low, u32 high) const {
@@ -125,10 +123,7 @@ class PathGroups {
     return found;
   }
   std::size_t size() const { return ids_.size(); }
-  std::size_t size_up_to(u32 chars) const {  // the ids of the groups of so many characters
-    const std::size_t end = first_above(chars);
-    return end ? groups_[end - 1].end : 0;
-  }
+  std::size_t size_up_to(u32 chars) const { return size_before(above(chars)); }  // the ids of the groups of so many characters
   void shrink() { groups_.shrink_to_fit(), ids_.shrink_to_fit(); }
   std::size_t bytes() const { return groups_.capacity() * sizeof(Group) + ids_.capacity() * sizeof(AnyId); }
 
@@ -136,11 +131,11 @@ class PathGroups {
   std::vector<Group> groups_;
   std::vector<AnyId> ids_;
 
-  std::size_t first_above(u32 chars) const {  // the place of the first group with more characters
-    const auto found =
-        std::upper_bound(groups_.begin(), groups_.end(), chars, [](u32 count, const Group& group) { return count < group.chars; });
-    return static_cast<std::size_t>(found - groups_.begin());
+  using Place = typename std::vector<Group>::const_iterator;
+  Place above(u32 chars) const {  // the first group with more characters
+    return std::upper_bound(groups_.begin(), groups_.end(), chars, [](u32 count, const Group& group) { return count < group.chars; });
   }
+  std::size_t size_before(Place group) const { return group == groups_.begin() ? 0 : group[-1].end; }
 };
 
 struct NodeSet;
@@ -195,10 +190,10 @@ class ClassIndex {
   std::shared_ptr<const std::vector<TokenId>> loop_tokens(u64 inside, u32 low, u32 high) const;
   // loop_mask, and the tokens that end at nodes of `exits`, lists of loop_exits.
   std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, std::span<const std::shared_ptr<const NodeList>> exits) const;
-  // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop. Those that ask for all after a number of
-  // characters, or up to one, do so by 0 and NONE, and otherwise for exit_places: then the list is made once.
+  // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop. The list is made once if callers pass only
+  // bounds that are among exit_places, and 0 or NONE for the first or the last of them.
   std::shared_ptr<const NodeList> loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
-  // The same after at most as many characters, whatever these are.
+  // The same after at most `most` characters, which need not be one of exit_places.
   std::shared_ptr<const NodeList> loop_exits_up_to(u64 inside, u32 exit, u32 most) const;
   // The numbers of characters before occurrences of `exit` on paths inside the loop.
   Lengths exit_places(u64 inside, u32 exit) const;
