@@ -224,33 +224,6 @@ class GrammarBuilder:
             found.append(place)
         return found
 
-    def members(self, keys: Iterable[_Bytes], separator: NodeId, values: Iterable[NodeId]) -> list[NodeId]:
-        """For each key, a text that is not empty, the sequence of it, a separator and its value.
-
-        PERF: the members of objects are most of the nodes of most schemas.
-
-        >>> b = GrammarBuilder()
-        >>> colon = b.literal(b":")
-        >>> b.members([b"a", b"b", b"a"], colon, [b.empty()] * 3) == [b.seq(b.literal(key), colon, b.empty()) for key in (b"a", b"b", b"a")]
-        True
-        """
-        nodes, number = self.nodes, self.index.setdefault
-        found: list[NodeId] = []
-        following: NodeId
-        for data, value in zip(keys, values, strict=True):
-            literal = (LITERAL, data)
-            following = len(nodes)  # type: ignore[assignment]
-            key = number(literal, following)
-            if key == following:
-                nodes.append(literal)
-            member = (SEQ, key, separator, value)
-            following = len(nodes)  # type: ignore[assignment]
-            place = number(member, following)
-            if place == following:
-                nodes.append(member)
-            found.append(place)
-        return found
-
     def bytes(self, ranges: tuple[int, ...]) -> NodeId:
         """One byte out of inclusive ranges (lo, hi, lo, hi, ...)."""
         return self.node((BYTES, ranges) if ranges else (NEVER,))

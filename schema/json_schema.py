@@ -7,7 +7,7 @@ So one error lists every such keyword, and a lenient compilation is the one that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..pda.analysis import productive
 from ..pda.budget import Budget
@@ -18,13 +18,14 @@ from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
 from .dialect.guidance import NAME as GUIDANCE
 from .dialect.guidance import read_guidance
-from .dialect.mistakes import check_is_schema
+from .dialect.mistakes import HOLDING, check_is_schema
 from .dialect.pointers import check_schema_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .dialect.serialiser import surely_fits
+from .dialect.unknown_keywords import KNOWN
 from .emit.direct import Compilation
-from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Whitespace, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Separators, Whitespace, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -32,12 +33,43 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
-_DEFAULTS: Final = ("schema", "enforce", "schema")
-"""The property order, and how formats and extra properties are treated, as most callers want it. PERF: one comparison, not three."""
+_USUAL: Final = (str, "schema", "enforce", "needed", "schema")
+"""The kind of the whitespace, and the options that are words, as most callers have them. PERF: one comparison, not five."""
+_RARE: Final = HOLDING | {GUIDANCE}
+"""Members that a schema has which asks for options, and a value that is no schema."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
 """Defines a rule as the grammar of a schema: JSON is written by `Compilation.run`, other notations by functions of their own."""
+
+
+class SchemaOptions(NamedTuple):
+    """How a schema is compiled; `json_schema_grammar` says what each option means."""
+
+    whitespace: Whitespace = DEFAULT_WHITESPACE
+    property_order: str = "schema"
+    lenient: bool = False
+    format: str = "enforce"
+    escapes: str = "needed"
+    extra_properties: str = "schema"
+    strict_keywords: bool = False
+    distinct_keys: bool = DISTINCT_KEYS
+
+    def checked(self) -> SchemaOptions:
+        """The same; a SchemaError where an option has a value that it does not know. Other whitespace is read as a regex later."""
+        if (self.whitespace.__class__, self.property_order, self.format, self.escapes, self.extra_properties) != _USUAL:
+            _check_option("property_order", self.property_order, ("schema", "any"))
+            _check_option("format", self.format, ("enforce", "annotate"))
+            _check_option("escapes", self.escapes, ("needed", "any"))
+            _check_option("extra_properties", self.extra_properties, ("schema", "closed"))
+            if not isinstance(self.whitespace, str | Separators):
+                raise SchemaError(f"whitespace must be a string, not {shown(self.whitespace)}")
+        if self.lenient and self.strict_keywords:
+            raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
+        return self
+
+
+_OPTIONS: Final = SchemaOptions()
 
 
 def json_schema_grammar(
@@ -72,88 +104,65 @@ def json_schema_grammar(
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
-    if escapes != "needed":
-        _check_option("escapes", escapes, ("needed", "any"))
-    if lenient and strict_keywords:
-        raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
-    check_is_schema(schema)
-    if schema.__class__ is not dict or GUIDANCE in schema:  # PERF: most have no such member
-        asked = read_guidance(schema)
-        lenient = lenient or asked.lenient is True
-        if asked.whitespace is not None and asked.whitespace != whitespace:
-            if whitespace != DEFAULT_WHITESPACE:
-                raise SchemaError(
-                    f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too"
-                )
-            whitespace = asked.whitespace
-    start = template(whitespace, escapes, distinct=distinct_keys)
+    options = SchemaOptions(whitespace, property_order, lenient, format, escapes, extra_properties, strict_keywords, distinct_keys)
+    return checked_grammar(schema, options.checked(), documents, limits, serialised)
+
+
+def checked_grammar(
+    schema: dict[str, Any] | bool,
+    options: SchemaOptions,
+    documents: Mapping[str, Any],
+    limits: Limits | None,
+    serialised: int | None,
+) -> tuple[Grammar, Report]:
+    """Like `json_schema_grammar`, with options that were checked."""
+    # PERF: most schemas consist of keywords
+    if schema.__class__ is not dict or KNOWN.isdisjoint(schema) or not _RARE.isdisjoint(schema):
+        check_is_schema(schema)
+        options = _guided(schema, options)
+    distinct = options.distinct_keys
+    start = template(options.whitespace, options.escapes, distinct=distinct)
     builder = start.builder.copy()
     root, report = _define(
-        builder,
-        start.fragments,
-        ROOT,
-        schema,
-        property_order,
-        documents,
-        lenient,
-        format,
-        Budget(limits),
-        extra_properties=extra_properties,
-        distinct_keys=distinct_keys,
-        repeats=not distinct_keys,
-        serialised=serialised,
+        builder, start.fragments, ROOT, schema, options, documents, Budget(limits), repeats=not distinct, serialised=serialised
     )
     if root == start.fragments.never:
-        raise unsatisfiable(
-            schema,
-            whitespace=whitespace,
-            property_order=property_order,
-            documents=documents,
-            format=format,
-            escapes=escapes,
-            extra_properties=extra_properties,
-            distinct_keys=distinct_keys,
-            limits=limits,
-        )
-    if strict_keywords and report.warnings:
+        raise unsatisfiable(schema, options, documents, limits)
+    if options.strict_keywords and report.warnings:
         found = "".join(f"\n  {message}" for message in report.messages[:MOST_PROBLEMS])
         raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
     return builder.build(ROOT), report
 
 
+def _guided(schema: dict[str, Any] | bool, options: SchemaOptions) -> SchemaOptions:
+    """The options with those that the schema itself asks for in `x-guidance`."""
+    asked = read_guidance(schema)
+    options = options._replace(lenient=options.lenient or asked.lenient is True)
+    if asked.whitespace is None or asked.whitespace == options.whitespace:
+        return options
+    if options.whitespace != DEFAULT_WHITESPACE:
+        raise SchemaError(
+            f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(options.whitespace)} is given too"
+        )
+    return options._replace(whitespace=asked.whitespace)
+
+
 def unsatisfiable(
     schema: dict[str, Any] | bool,
-    *,
-    whitespace: Whitespace = DEFAULT_WHITESPACE,
-    property_order: str = "schema",
+    options: SchemaOptions = _OPTIONS,
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
-    format: str = "enforce",
-    escapes: str = "needed",
-    extra_properties: str = "schema",
-    distinct_keys: bool = DISTINCT_KEYS,
     limits: Limits | None = None,
 ) -> UnsatisfiableError:
     """The error for a schema without instances, which names the constraints that contradict each other.
 
     Some schemas are empty only as a whole, which an engine finds; then this says why.
     """
-    start = template(whitespace, escapes, distinct=distinct_keys)
+    start = template(options.whitespace, options.escapes, distinct=options.distinct_keys)
+    lenient = options._replace(lenient=True)
 
     def is_empty(part: Any) -> bool:
         builder = start.builder.copy()
-        root, _ = _define(
-            builder,
-            start.fragments,
-            ROOT,
-            part,
-            property_order,
-            documents,
-            True,
-            format,
-            Budget(limits),
-            extra_properties=extra_properties,
-            distinct_keys=distinct_keys,
-        )
+        root, _ = _define(builder, start.fragments, ROOT, part, lenient, documents, Budget(limits))
         return root == start.fragments.never or not productive(builder.nodes, builder.rules)[1][ROOT]
 
     found = [] if isinstance(schema, bool) else unsat_core(schema, is_empty)
@@ -197,20 +206,15 @@ def json_schema_node(
         lenient = lenient or asked.lenient is True
         whitespace = whitespace if asked.whitespace is None else asked.whitespace
         made = install(builder, whitespace, distinct=distinct_keys)
-    root, report = _define(
-        builder,
-        made,
-        rule,
-        schema,
+    options = SchemaOptions(
+        whitespace,
         property_order,
-        documents,
         lenient,
         format,
-        budget or Budget(limits),
-        run,
         extra_properties=extra_properties,
         distinct_keys=distinct_keys,
-    )
+    ).checked()
+    root, report = _define(builder, made, rule, schema, options, documents, budget or Budget(limits), run)
     return (made.never if root == made.never else builder.call(rule)), report
 
 
@@ -219,23 +223,16 @@ def _define(
     fragments: Fragments,
     rule: RuleId,
     schema: dict[str, Any] | bool,
-    property_order: str,
+    options: SchemaOptions,
     documents: Mapping[str, Any],
-    lenient: bool,
-    format: str,
     budget: Budget,
     run: Run = Compilation.run,
     *,
-    extra_properties: str = "schema",
-    distinct_keys: bool = DISTINCT_KEYS,
     repeats: bool = False,
     serialised: int | None = None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
-    if (property_order, format, extra_properties) != _DEFAULTS:
-        _check_option("property_order", property_order, ("schema", "any"))
-        _check_option("format", format, ("enforce", "annotate"))
-        _check_option("extra_properties", extra_properties, ("schema", "closed"))
+    closed, formats, any_order = options.extra_properties == "closed", options.format == "enforce", options.property_order == "any"
     if serialised is None or not surely_fits(serialised, budget.limits):
         check_schema_size(schema, budget.limits, serialised)
     current: Any = schema
@@ -246,9 +243,9 @@ def _define(
         for left in range(before, len(builder.rules)):
             if builder.rules[left] < 0:
                 builder.define(RuleId(left), fragments.never)
-        registry = Registry(current, documents, closed=extra_properties == "closed")
+        registry = Registry(current, documents, closed=closed)
         compilation = Compilation(
-            builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=distinct_keys
+            builder, fragments, registry, budget, any_order=any_order, formats=formats, distinct=options.distinct_keys
         )
         try:
             node = run(compilation, rule, current)
@@ -263,7 +260,7 @@ def _define(
             problems.append(entry)
             current = without(current, entry.pointer)
         except LimitError as error:
-            if problems and not lenient:
+            if problems and not options.lenient:
                 raise _unsupported(problems) from None
             if isinstance(error, Excess):
                 place = locate(error.schema, "", current, documents)
@@ -271,11 +268,11 @@ def _define(
                 raise LimitError(str(error), limit=error.limit, value=error.value).at(place) from None
             raise
         else:
-            if problems and not lenient:
+            if problems and not options.lenient:
                 raise _unsupported(problems)
             return node, Report(
-                registry if not problems else Registry(schema, documents, closed=extra_properties == "closed"),
-                formats=format == "enforce",
+                registry if not problems else Registry(schema, documents, closed=closed),
+                formats=formats,
                 approximated=tuple(problems),
                 repeats=repeats,
                 noted=None if problems or run is not Compilation.run else compilation.only_noted(),

@@ -30,19 +30,30 @@ from ...pda.matcher import Tell
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
-from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
-from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Whitespace
+from ...schema.json_schema import SchemaOptions, checked_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
-from .cache_key import has_free_keys, is_plain, memory_of_schema, memory_of_texts, parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import (
+    SchemaKey,
+    TextKeys,
+    has_free_keys,
+    is_plain,
+    memory_of_schema,
+    memory_of_texts,
+    parse_json,
+    read_schema,
+    schema_key,
+    schema_of_key,
+)
 from .rule_range import rule_range
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 _SCHEMAS: Final = (dict, bool, str, Mapping)  # a dict first: the check of an abstract class is slower
-_COMMON: Final = ("schema", "enforce", "needed", "schema")
-"""The property order, and how formats, escapes and extra properties are treated, as most callers want it."""
 NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
+_Documents = tuple[tuple[str, bytes], ...]
+"""The keys of documents by their URIs."""
 
 
 class Job(NamedTuple):
@@ -60,7 +71,8 @@ class Job(NamedTuple):
         key: Any = self.key
         if self.kind != "json_schema":
             return memory_of_texts(key)
-        size, documents = len(key[1]) + memory_of_schema(key[1]) + len(key[2]), key[4]
+        _, schema, options, documents = key
+        size = len(schema) + memory_of_schema(schema) + len(options.whitespace)
         return size + memory_of_texts(documents) + sum(memory_of_schema(document) for _, document in documents) if documents else size
 
     def front_end(self) -> tuple[Grammar, Report | None]:
@@ -76,50 +88,45 @@ class _Schema:
 
     __slots__ = ("_key", "_limits", "_refusals")
 
-    def __init__(self, key: tuple[Any, ...], limits: Limits) -> None:
+    def __init__(self, key: tuple[str, SchemaKey, SchemaOptions, _Documents], limits: Limits) -> None:
         self._key = key
         self._limits = limits
         self._refusals: Refusals | None = None
 
     def grammar(self, held: Any) -> tuple[Grammar, Report]:
         """The front end: its grammar, and the report on it; `held` is the schema as a plain value where nobody else has that, else None."""
-        _, schema, whitespace, order, documents, lenient, format, escapes, extra, strict, distinct = self._key
-        return json_schema_grammar(
+        _, schema, options, documents = self._key
+        return checked_grammar(
             schema_of_key(schema) if held is None else held,
-            whitespace=whitespace,
-            property_order=order,
-            documents=_documents(documents) if documents else NO_DOCUMENTS,
-            lenient=lenient,
-            format=format,
-            escapes=escapes,
-            extra_properties=extra,
-            strict_keywords=strict,
-            distinct_keys=distinct,
-            limits=self._limits,
-            serialised=len(schema) if held is not None or is_plain(schema) else None,
+            options,
+            _copies(documents) if documents else NO_DOCUMENTS,
+            self._limits,
+            len(schema) if is_plain(schema) else None,
         )
 
     def unsatisfiable(self) -> UnsatisfiableError:
         """Why it has no instances."""
-        _, schema, *_, escapes, _, _, distinct = self._key
-        return unsatisfiable(schema_of_key(schema), escapes=escapes, distinct_keys=distinct, limits=self._limits, **self._asked())
+        _, schema, options, documents = self._key
+        return unsatisfiable(schema_of_key(schema), options, _copies(documents), self._limits)
 
     def tell(self, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Why a text is refused, as `Tell` has it."""
         if self._refusals is None:  # made for the first refused text
-            self._refusals = Refusals(schema_of_key(self._key[1]), **self._asked())
+            _, schema, options, documents = self._key
+            self._refusals = Refusals(
+                schema_of_key(schema),
+                documents=_copies(documents),
+                format=options.format,
+                whitespace=options.whitespace,
+                property_order=options.property_order,
+                extra_properties=options.extra_properties,
+            )
         return tuple(self._refusals(data, position)), ()
 
-    def _asked(self) -> dict[str, Any]:
-        """The options that both explanations take."""
-        _, _, whitespace, order, documents, _, format, _, extra, _, _ = self._key
-        given = _documents(documents)
-        return {"whitespace": whitespace, "property_order": order, "documents": given, "format": format, "extra_properties": extra}
 
-
-def _documents(keys: tuple[tuple[str, bytes], ...]) -> Mapping[str, Any]:
-    """The documents that references name, as copies."""
-    return {uri: schema_of_key(key) for uri, key in keys}
+def _copies(documents: _Documents) -> Mapping[str, Any]:
+    """The documents that references name."""
+    return {uri: schema_of_key(key) for uri, key in documents}
 
 
 class JobReader:
@@ -128,6 +135,7 @@ class JobReader:
     def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
         self._vocabulary = vocabulary
         self._limits = limits
+        self._texts = TextKeys(limits)
 
     @cached_property
     def tags(self) -> StructuralTags:
@@ -163,31 +171,19 @@ class JobReader:
         is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
             extra_properties = "closed" if is_type else "schema"
-        # PERF: most callers wait for one comparison
-        if whitespace.__class__ is not str or (property_order, format, escapes, extra_properties) != _COMMON:
-            _check_words(whitespace, property_order=property_order, format=format, escapes=escapes, extra_properties=extra_properties)
         if documents is not NO_DOCUMENTS and not (isinstance(documents, Mapping) and all(isinstance(uri, str) for uri in documents)):
             raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
-        lenient, strict_keywords = bool(lenient), bool(strict_keywords)
-        key, held = read_schema(schema, self._limits)
+        key, held = read_schema(schema, self._limits, self._texts)
         if distinct_keys is None:
             # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
             distinct_keys = is_type and has_free_keys(schema_of_key(key))
-        distinct_keys = bool(distinct_keys)
-        others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
-        identity = (
-            "json_schema",
-            key,
-            whitespace,
-            property_order,
-            others,
-            lenient,
-            format,
-            escapes,
-            extra_properties,
-            strict_keywords,
-            distinct_keys,
+        options = SchemaOptions(
+            whitespace, property_order, bool(lenient), format, escapes, extra_properties, bool(strict_keywords), bool(distinct_keys)
         )
+        others: _Documents = (
+            tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
+        )
+        identity = ("json_schema", key, options.checked(), others)
         read = _Schema(identity, self._limits)
         return Job("json_schema", identity, partial(read.grammar, held), read.unsatisfiable, read.tell)
 
@@ -276,13 +272,6 @@ class JobReader:
         if kind == "choice":
             tell = partial(_tell_choice, texts)
         return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None), tell=tell)
-
-
-def _check_words(whitespace: object, **others: object) -> None:
-    """Raise where an option that takes a word has another value."""
-    for option, value in {"whitespace": whitespace, **others}.items():
-        if not isinstance(value, str) and not (option == "whitespace" and isinstance(value, Separators)):
-            raise SchemaError(f"{option} must be a string, not {shown(value)}")
 
 
 def spelled_names(vocabulary: Vocabulary) -> list[str]:

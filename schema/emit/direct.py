@@ -8,10 +8,9 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import compress
 from typing import Any, Final
 
 from ...pda.budget import Budget
@@ -66,7 +65,7 @@ from ..sets.strings import FREE as FREE_TEXT
 from ..sets.strings import Strings
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 from .arrays import ArrayWriter, Few, array_node, permuted_array
-from .json_parts import Fragments, all_quoted, any_text, quoted
+from .json_parts import Fragments, any_text, quoted
 from .numbers import number_node
 from .objects import ObjectWriter, extra_key, object_node, unordered
 from .strings import StringWriter
@@ -504,35 +503,34 @@ class Compilation:
         node = self.node
         self.depth += 1
         marks = self.marks
-        values = [node(value) for value in properties.values()]
+        declared: dict[str, NodeId] = {}
+        for name, value in properties.items():
+            declared[name] = node(value)
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         if self.marks != marks:
             self.above.add(id(schema))
         self.depth -= 1
         closes = bool(self.scope.closing) and "properties" in schema and "additionalProperties" not in schema
-        return self.closed(properties, values, required, others, f.never if closes else others)
+        return self.closed(declared, required, others, f.never if closes else others)
 
-    def closed(
-        self, declared: Collection[str], values: list[NodeId], required: Sequence[str], undeclared: NodeId, others: NodeId
-    ) -> NodeId:
+    def closed(self, declared: dict[str, NodeId], required: Sequence[str], undeclared: NodeId, others: NodeId) -> NodeId:
         """An object of declared members, of required ones that nothing declares, whose values are `undeclared`, and of `others`."""
         b, f, never, needed = self.builder, self.fragments, self.fragments.never, frozenset(required)
-        keys = declared
-        if not needed.issubset(declared):
-            keys = [*declared, *dict.fromkeys([name for name in required if name not in declared])]
-            values += [undeclared] * (len(keys) - len(declared))
-        texts, asked, extra = all_quoted(keys, f.closing), [*map(needed.__contains__, keys)], never
+        for name in required:
+            declared.setdefault(name, undeclared)
+        # PERF: a plain loop, which reads less code than `map` and its like: the first mask of a schema waits for memory most of the time
+        members: list[NodeId] = []
+        asked: list[bool] = []
+        for name, value in declared.items():
+            members.append(never if value == never else b.node((SEQ, b.literal(quoted(name, f.closing)), f.colon, value)))
+            asked.append(name in needed)
+        extra = never
         if others != never:
-            key = extra_key(b, f, keys)
+            key = extra_key(b, f, declared)
             extra = b.node((SEQ, b.distinct(key) if self.distinct else key, f.colon, others))
-        if never in values:
-            if (never, True) in zip(values, asked, strict=True):
-                return never
-            can_be = [value != never for value in values]
-            texts, asked, values = list(compress(texts, can_be)), list(compress(asked, can_be)), list(compress(values, can_be))
-        made = (unordered if self.any_order else object_node)(b, f, b.members(texts, f.colon, values), asked, extra)
-        return b.scope(made) if self.distinct and extra != never else made
+        made = (unordered if self.any_order else object_node)(b, f, members, asked, extra)
+        return b.scope(made) if self.distinct and extra != never and made != never else made
 
     # Subschemas that say more.
 
@@ -728,8 +726,7 @@ class Compilation:
         allowed = member_facts.allowed
         if allowed is not None and not frozenset(member_facts.required) <= allowed:
             return never
-        keys: list[str] = []
-        values: list[NodeId] = []
+        declared: dict[str, NodeId] = {}
         outer = self.scope
         self.depth += 1
         for name, subschemas in member_facts.declared.items():
@@ -744,13 +741,12 @@ class Compilation:
                 algebra = self.algebra
                 both = reduced(frozenset(algebra.numbering.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
-            keys.append(name)
-            values.append(inner)
+            declared[name] = inner
         self.depth -= 1
         undeclared = f.value if allowed is None else never
         closes = bool(self.scope.closing) and member_facts.declares and not member_facts.tells_others
         others = never if closes else undeclared
-        return self.closed(keys, values, member_facts.required, undeclared, others)
+        return self.closed(declared, member_facts.required, undeclared, others)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""

@@ -14,7 +14,7 @@ from ..emit.direct import Compilation
 from ..emit.escaped import escaped
 from ..emit.json_parts import check_whitespace
 from ..emit.strings import pattern_of
-from ..json_schema import json_schema_node, unsatisfiable
+from ..json_schema import SchemaOptions, json_schema_node, unsatisfiable
 from .fields import Fields, kind, refusal
 from .notations import STYLES
 from .parameters import styled
@@ -58,7 +58,8 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     if node == fragments.never:
         if style != "json":
             raise refusal(path, "no instance can satisfy the schema")
-        reason = unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra, distinct_keys=distinct)
+        options = SchemaOptions(property_order=order, extra_properties=extra, distinct_keys=distinct)
+        reason = unsatisfiable(value, options, documents)
         raise refusal(path, str(reason))
     return node
 

@@ -282,6 +282,48 @@ def test_one_grammar_for_equal_specifications(compiler):
     assert compiler.json_schema(SCHEMA) is not grammar
 
 
+PAIR = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "null"}}}
+
+
+@pytest.mark.parametrize("forms", [*itertools.permutations([PAIR, json.dumps(PAIR), json.dumps(PAIR, indent=1)])])
+def test_texts_and_mappings_are_one(vocabulary, forms):
+    """A schema is compiled once, whichever of its forms comes first and however its text is laid out, and is not taken for its likes."""
+    compiler = Compiler(vocabulary)
+    other = json.dumps(PAIR).replace("null", "boolean")  # the same names
+    first, second = compiler.json_schema(forms[0]), compiler.json_schema(other)
+    assert accepts(first, '{"b": null}') and accepts(second, '{"b": true}')
+    assert all(compiler.json_schema(form) is first for form in (*forms, *reversed(forms)))
+    assert all(compiler.json_schema(form) is second for form in (other, json.loads(other), other))
+    assert compiler.cache_info.misses == 2
+
+
+def test_texts_as_keys(vocabulary):
+    """A text that was compiled is found without reading it; few texts are remembered as keys, no long one, and none that may change."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            return other != "$$ANY$$"
+
+        __hash__ = str.__hash__
+
+    compiler = Compiler(vocabulary)
+    texts = [json.dumps({"title": "x" * 2000, "properties": {f"key {number}": {"type": "null"}}}) for number in range(600)]
+    grammars = [compiler.json_schema(text) for text in texts]
+    known = compiler._jobs._texts.known
+    assert 0 < len(known) <= 256
+    assert sum(text in known for text in texts) == len(known)
+    assert [compiler.json_schema(text) for text in texts] == grammars
+    long = json.dumps(PAIR | {"title": "x" * 5000})
+    grammar = compiler.json_schema(long)
+    assert compiler.json_schema(json.loads(long)) is compiler.json_schema(long) is grammar
+    assert long not in known
+    assert not accepts(compiler.json_schema(Text('{"type": "null"}')), "1")
+    assert not accepts(compiler.json_schema(Text('{"type": "integer"}')), "null")
+    assert all(type(text) is str for text in known)
+
+
 def test_documents(compiler):
     """Other documents are part of the specification."""
     schema = {"$ref": "https://example.org/a"}
@@ -365,7 +407,7 @@ def test_types_are_closed(compiler):
     assert not accepts(loaded, '{"ends": [], "more": 1}')
     with pytest.raises(SchemaError, match="extra_properties must be 'schema' or 'closed', not 'open'"):
         compiler.json_schema(Line, extra_properties="open")
-    with pytest.raises(SchemaError, match="extra_properties must be a string"):
+    with pytest.raises(SchemaError, match="extra_properties must be 'schema' or 'closed', not False"):
         compiler.json_schema(Line, extra_properties=False)
 
 
