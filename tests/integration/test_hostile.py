@@ -212,7 +212,7 @@ def test_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
         def fails(*_arguments: object, error: BaseException = error, **_options: object) -> None:
             raise error
 
-        for module, name in ((jobs, "json_schema_grammar"), (jobs, "read_schema"), (compiled_grammar, "KernelGrammar")):
+        for module, name in ((jobs, "checked_grammar"), (jobs, "read_schema"), (compiled_grammar, "KernelGrammar")):
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, fails)
                 with pytest.raises(LimitError, match=message):
