@@ -312,7 +312,7 @@ def test_texts_as_keys(vocabulary):
     texts = [json.dumps({"title": "x" * 2000, "properties": {f"key {number}": {"type": "null"}}}) for number in range(600)]
     grammars = [compiler.json_schema(text) for text in texts]
     known = compiler._jobs._texts.known
-    assert 0 < len(known) <= 256
+    assert 10 < len(known) <= 256
     assert sum(text in known for text in texts) == len(known)
     assert [compiler.json_schema(text) for text in texts] == grammars
     long = json.dumps(PAIR | {"title": "x" * 5000})
@@ -457,6 +457,9 @@ def test_schemas_that_are_not_plain(compiler):
     ("schema", "message"),
     [
         ("{", r"not JSON: Expecting .*\nline 1, column 2"),
+        ('{"type": "null"} {}', r"not JSON: Extra data\nline 1, column 18"),
+        ("{}]", r"not JSON: Extra data\nline 1, column 3"),
+        ("[]]", r"not JSON: Extra data\nline 1, column 3"),
         ('{"a": NaN}', "NaN is not a JSON value"),
         ("1" * 5000, "not JSON"),
         ("\ufeff{}", r"not JSON: it begins with a byte order mark\nline 1, column 1"),
@@ -477,6 +480,18 @@ def test_what_is_no_schema(compiler, schema, message):
         compiler.json_schema(schema)
     with pytest.raises(SchemaError, match=message):
         compiler.submit("json_schema", schema).result(10)
+
+
+def test_size_of_texts(vocabulary):
+    """A JSON text counts with its blanks, since all of it is read; blanks around a value are part of JSON."""
+    compiler = Compiler(vocabulary, limits=Limits(specification_bytes=100))
+    text = ' \n{"type": "null"}\t '
+    assert accepts(compiler.json_schema(text.ljust(100)), "null")
+    assert accepts(compiler.json_schema(text.strip().ljust(100)), "null")
+    for long in (text.ljust(101), text.strip().ljust(101), text.rjust(101)):
+        with pytest.raises(LimitError) as caught:
+            compiler.json_schema(long)
+        assert caught.value.limit == "specification_bytes"
 
 
 def test_an_instance_is_no_schema(compiler):
