@@ -319,6 +319,12 @@ def test_texts_as_keys(vocabulary):
     grammar = compiler.json_schema(long)
     assert compiler.json_schema(json.loads(long)) is compiler.json_schema(long) is grammar
     assert long not in known
+    for size in (4095, 4096, 4097):
+        text = json.dumps(PAIR | {"title": "", str(size): ""})
+        text = text.replace('"title": "', '"title": "'.ljust(size - len(text) + len('"title": "'), "x"))
+        assert len(text) == size
+        assert compiler.json_schema(text) is compiler.json_schema(json.loads(text))
+        assert (text in known) == (size <= 4096)
     assert not accepts(compiler.json_schema(Text('{"type": "null"}')), "1")
     assert not accepts(compiler.json_schema(Text('{"type": "integer"}')), "null")
     assert all(type(text) is str for text in known)
@@ -480,6 +486,22 @@ def test_what_is_no_schema(compiler, schema, message):
         compiler.json_schema(schema)
     with pytest.raises(SchemaError, match=message):
         compiler.submit("json_schema", schema).result(10)
+
+
+def test_nesting_of_every_form(vocabulary):
+    """A schema is as deep in any form, and the same error says that it is too deep."""
+    compiler = Compiler(vocabulary, limits=Limits(nesting=50))
+    for depth, title in itertools.product((40, 60), ("", "x" * 5000)):
+        schema = {"type": "null", "title": title}
+        for _ in range(depth):
+            schema = {"items": schema}
+        for form in (schema, json.dumps(schema), MappingProxyType(schema)):
+            if depth < 50:
+                assert accepts(compiler.json_schema(form), "[[null]]")
+            else:
+                with pytest.raises(LimitError) as caught:
+                    compiler.json_schema(form)
+                assert caught.value.limit == "nesting"
 
 
 def test_size_of_texts(vocabulary):
