@@ -42,7 +42,7 @@ _SMALL_FACTOR: Final = 6
 _FILE_NAME: Final = re.compile(r"[^\s{}\[\]\"]{1,200}\.json")
 _MOST_OF_A_TEXT: Final = 4096
 _MOST_SHAPES: Final = 256
-"""The most schemas of which names are remembered: with the texts up to 4 MB."""
+"""The most schemas of which names are remembered, with texts and their serialisations up to 8 MB."""
 
 
 class TextKeys:
@@ -57,8 +57,8 @@ class TextKeys:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._first: dict[tuple[str, ...], str | None] = {}
-        """By its names the first schema, if it is a text."""
+        self._first: dict[int, str | None] = {}
+        """By the hash of its names, which may be many, the first schema, if it is a text. Schemas with equal hashes are compared."""
         self.known: dict[str, bytes | None] = {}
         """These texts, each with its serialisation once that was needed."""
 
@@ -86,7 +86,7 @@ class TextKeys:
             first.clear()
             self.known.clear()
         properties = schema.get("properties")
-        return first.setdefault((*schema, *properties) if properties.__class__ is dict else (*schema,), text)
+        return first.setdefault(hash((*schema, *properties) if properties.__class__ is dict else (*schema,)), text)
 
 
 def schema_key(schema: object, limits: Limits) -> bytes:
