@@ -41,6 +41,7 @@ from stackmask.pda.exceptions import (
     StackmaskError,
     StructuralTagError,
     UnsatisfiableError,
+    UnsupportedSchemaError,
 )
 from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
@@ -487,6 +488,18 @@ def test_what_is_no_schema(compiler, schema, message):
         compiler.json_schema(schema)
     with pytest.raises(SchemaError, match=message):
         compiler.submit("json_schema", schema).result(10)
+
+
+def test_guidance_beside_options():
+    """What a schema asks for in `x-guidance` is added to the options of the call, and takes none of them back."""
+    for asked in ({}, {"whitespace_flexible": False}, {"lenient": True}, {"lenient": False}):
+        schema = {"x-guidance": asked, "type": "string", "pattern": r"^(a+)\1$"}
+        assert json_schema_grammar(schema, lenient=True)[1].approximated
+        if asked.get("lenient"):
+            assert json_schema_grammar(schema)[1].approximated
+        else:
+            with pytest.raises(UnsupportedSchemaError):
+                json_schema_grammar(schema)
 
 
 def test_nesting_of_every_form(vocabulary):
