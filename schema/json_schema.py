@@ -18,12 +18,11 @@ from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
 from .dialect.guidance import NAME as GUIDANCE
 from .dialect.guidance import read_guidance
-from .dialect.mistakes import HOLDING, check_is_schema
+from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_schema_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .dialect.serialiser import surely_fits
-from .dialect.unknown_keywords import KNOWN
 from .emit.direct import Compilation
 from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, Fragments, Separators, Whitespace, install, template
 from .errors import Excess, Inexact, Malformed
@@ -35,8 +34,6 @@ MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
 _USUAL: Final = (str, "schema", "enforce", "needed", "schema")
 """The kind of the whitespace, and the options that are words, as most callers have them. PERF: one comparison, not five."""
-_RARE: Final = HOLDING | {GUIDANCE}
-"""Members that a schema has which asks for options, and a value that is no schema."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -85,7 +82,6 @@ def json_schema_grammar(
     strict_keywords: bool = False,
     distinct_keys: bool = DISTINCT_KEYS,
     limits: Limits | None = None,
-    serialised: int | None = None,
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
 
@@ -102,10 +98,9 @@ def json_schema_grammar(
     `distinct_keys`: undeclared keys of one object differ, at the cost of remembering them; otherwise only where an instance could become
     invalid by a key that is there twice.
     `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
-    `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`).
     """
     options = SchemaOptions(whitespace, property_order, lenient, format, escapes, extra_properties, strict_keywords, distinct_keys)
-    return checked_grammar(schema, options.checked(), documents, limits, serialised)
+    return checked_grammar(schema, options.checked(), documents, limits)
 
 
 def checked_grammar(
@@ -113,12 +108,14 @@ def checked_grammar(
     options: SchemaOptions,
     documents: Mapping[str, Any],
     limits: Limits | None,
-    serialised: int | None,
+    serialised: int | None = None,
 ) -> tuple[Grammar, Report]:
-    """Like `json_schema_grammar`, with options that were checked."""
-    # PERF: most schemas consist of keywords
-    if schema.__class__ is not dict or KNOWN.isdisjoint(schema) or not _RARE.isdisjoint(schema):
-        check_is_schema(schema)
+    """Like `json_schema_grammar`, with options that were checked.
+
+    `serialised`: how many bytes the schema takes where a caller has serialised it (`stackmask.schema.dialect.serialiser`) or has its text.
+    """
+    check_is_schema(schema)
+    if schema.__class__ is not dict or GUIDANCE in schema:  # PERF: most have no such member
         options = _guided(schema, options)
     distinct = options.distinct_keys
     start = template(options.whitespace, options.escapes, distinct=distinct)

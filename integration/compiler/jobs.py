@@ -135,7 +135,7 @@ class JobReader:
     def __init__(self, vocabulary: Vocabulary, limits: Limits) -> None:
         self._vocabulary = vocabulary
         self._limits = limits
-        self._texts = TextKeys(limits)
+        self._texts = TextKeys()
 
     @cached_property
     def tags(self) -> StructuralTags:
@@ -173,17 +173,17 @@ class JobReader:
             extra_properties = "closed" if is_type else "schema"
         if documents is not NO_DOCUMENTS and not (isinstance(documents, Mapping) and all(isinstance(uri, str) for uri in documents)):
             raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
-        key, held = read_schema(schema, self._limits, self._texts)
-        if distinct_keys is None:
-            # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
-            distinct_keys = is_type and has_free_keys(schema_of_key(key))
         options = SchemaOptions(
             whitespace, property_order, bool(lenient), format, escapes, extra_properties, bool(strict_keywords), bool(distinct_keys)
-        )
+        ).checked()
+        key, held = read_schema(schema, self._limits, self._texts)
+        if distinct_keys is None and is_type and has_free_keys(schema_of_key(key)):
+            # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
+            options = options._replace(distinct_keys=True)
         others: _Documents = (
             tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
         )
-        identity = ("json_schema", key, options.checked(), others)
+        identity = ("json_schema", key, options, others)
         read = _Schema(identity, self._limits)
         return Job("json_schema", identity, partial(read.grammar, held), read.unsatisfiable, read.tell)
 

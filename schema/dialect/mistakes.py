@@ -10,7 +10,7 @@ from .unknown_keywords import KNOWN
 
 _WRAPPER: Final = frozenset({"name", "schema", "strict", "description", "type"})
 _FUNCTION: Final = frozenset({"name", "parameters", "strict", "description", "type"})
-HOLDING: Final = frozenset({"json_schema", "schema", "function", "parameters"})
+_HOLDING: Final = frozenset({"json_schema", "schema", "function", "parameters"})
 """The members of wrappers that hold what is inside."""
 
 
@@ -26,7 +26,7 @@ this looks like an instance; a schema has the form {"type": "object", "propertie
     # PERF: the check of an abstract class is slower than all of this for a schema, which is a dict
     if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or not schema:
         return
-    found = None if HOLDING.isdisjoint(schema) else _inside(schema)
+    found = None if _HOLDING.isdisjoint(schema) else _inside(schema)
     if found is not None:
         what, path, strict = found
         closed = ', and extra_properties="closed" for "strict": true' if strict else ""
