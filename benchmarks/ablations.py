@@ -170,6 +170,30 @@ DEVICES = (
         ),
     ),
     Device(
+        "pooled memory of compositions and builders",
+        "mask: text behind a blank",
+        35,
+        changes=(
+            ("base.h", "object_(spare_.count ? ", "object_(!OFF && spare_.count ? "),
+            ("base.h", "    if (spare_.count == KEPT || spare_.ended) {", "    if (OFF || spare_.count == KEPT || spare_.ended) {"),
+        ),
+        loads=("masks", "states", "levels"),
+    ),
+    Device(
+        "short lists by bytes",
+        "ambiguity",
+        20,
+        changes=(("list_index.h", "    if (list.size() > FEW) ", "    if (OFF || list.size() > FEW) "),),
+        loads=("masks", "ambiguous", "levels"),
+    ),
+    Device(
+        "masks by upper levels",
+        "growth: by levels around it",
+        110,
+        changes=(("masks/upper_levels.h", "    if (!levels || ", "    if (OFF || !levels || "),),
+        loads=("masks", "levels"),
+    ),
+    Device(
         "nodes below which all is allowed",
         "hostile: counts and limits",
         150,
@@ -221,7 +245,7 @@ DEVICES = (
         method=("stackmask.schema.structural_tag.tag_cache", "Arenas", "take", "Arena"),
         loads=("tools",),
     ),
-    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "hostile", "greedy", "batch")),
+    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "hostile", "greedy", "batch", "levels")),
 )
 UNCHANGED = "unchanged"
 
@@ -516,6 +540,22 @@ def ambiguous(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
     return load
 
 
+def levels(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
+    """Values in 400 levels of arrays and objects, of which none stands above the same stack as another."""
+    tokens = tokenizer.encode(r'[[{"a":' * 200)
+
+    def load(vocabulary: Any, _: Random) -> Run:
+        matcher = stackmask.Compiler(vocabulary).json().matcher()
+        mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
+        costs = []
+        for token in tokens:
+            costs.append(once(partial(matcher.fill_next_token_bitmask, mask)))
+            matcher.accept_token(token)
+        yield {"mask in levels, us": costs[40:]}
+
+    return load
+
+
 def hostile(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
     """Inputs of `benchmarks.hostile` that count, where many ways lead to the same tokens."""
     inputs = (("counted words", 316), ("limits in limits", 50), ("counted rule that calls itself", 30))
@@ -593,7 +633,7 @@ def batch(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
 
 LOADS: dict[str, Callable[[Any, Any, argparse.Namespace], Load]] = {
     "masks": masks, "states": states, "automata": automata, "words": words, "unique": unique, "ambiguous": ambiguous, "tools": tools,
-    "hostile": hostile, "greedy": greedy, "batch": batch,
+    "hostile": hostile, "greedy": greedy, "batch": batch, "levels": levels,
 }  # fmt: skip
 
 

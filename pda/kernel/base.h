@@ -294,29 +294,30 @@ class Interner {
     const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
     return put(free_slot(hash), hash, words, count);
   }
-  const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
-  std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
-  std::size_t size() const { return ends_.size(); }
-  std::size_t bytes() const { return words_.size() * 4 + ends_.bytes() + table_.bytes(); }
+  const u32* at(u32 id) const { return words_.data() + bounds_[id]; }
+  std::size_t length(u32 id) const { return bounds_[id + 1] - bounds_[id]; }
+  std::size_t size() const { return count_; }
+  std::size_t bytes() const { return words_.size() * 4 + bounds_.bytes() + table_.bytes(); }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
     table_ = GrowingArray<u64>(sequences * 2, FREE);
-    ends_.reserve(sequences);
+    bounds_.reserve(sequences + 1);
     words_.reserve(words);
   }
   void expect(std::size_t sequences, std::size_t words) {  // room for so many more
     std::size_t slots = std::max<std::size_t>(table_.size(), 16);
     while ((size() + sequences + 1) * 4 > slots * 3) slots *= 2;
     if (slots > table_.size()) rehash(slots);
-    ends_.reserve(size() + sequences);
+    bounds_.reserve(size() + sequences + 1);
     words_.reserve(words_.size() + words);
   }
 
  private:
   static constexpr u64 FREE = ~0ull;
   GrowingArray<u32> words_;
-  GrowingArray<u32> ends_;
+  GrowingArray<u32> bounds_;  // where each sequence begins in words_, and the last one ends
   GrowingArray<u64> table_;  // half of a hash, and a number
+  u32 count_ = 0;
   std::size_t slot_of(const u32* words, std::size_t count, u32 hash) const {  // of an equal sequence, or a free one
     std::size_t i = hash & (table_.size() - 1);
     for (; table_[i] != FREE; i = (i + 1) & (table_.size() - 1)) {
@@ -332,11 +333,11 @@ class Interner {
     return i;
   }
   STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
-    const u32 id = static_cast<u32>(size());
+    if (bounds_.empty()) bounds_.push_back(0);
     words_.append(words, count);
-    ends_.push_back(static_cast<u32>(words_.size()));
-    table_[slot] = static_cast<u64>(hash) << 32 | id;
-    return id;
+    bounds_.push_back(static_cast<u32>(words_.size()));
+    table_[slot] = static_cast<u64>(hash) << 32 | count_;
+    return count_++;
   }
   void grow() { rehash(table_.empty() ? 16 : table_.size() * 2); }
   STACKMASK_NOINLINE void rehash(std::size_t slots) {

@@ -14,7 +14,7 @@ struct Statistics {
   u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, leaving_chains = 0;
   u64 absorbing = 0, guarded_absorbing = 0, excluded = 0;
   u64 closed = 0, bounded_closed = 0, lasting = 0, bounded_lasting = 0, large_loops = 0, large_walks = 0;
-  u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0, united_calls = 0;
+  u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0, united_calls = 0, same_levels = 0;
   // Guards.
   u64 refusals = 0, refuted = 0, unverified = 0, held_trials = 0, counted_texts = 0, searches = 0;
   u64 expired = 0;  // where a region spans its limit
@@ -55,6 +55,7 @@ inline constexpr struct {
     {"saturated", &Statistics::saturated},
     {"covered", &Statistics::covered},
     {"united_calls", &Statistics::united_calls},
+    {"same_levels", &Statistics::same_levels},
     {"refusals", &Statistics::refusals},
     {"refuted", &Statistics::refuted},
     {"unverified", &Statistics::unverified},

@@ -9,12 +9,10 @@ namespace stackmask {
 
 void StateMaskBuilder::clear() {
   dense = nullptr;
-  own.clear(), tokens.clear(), excluded.clear(), moves.clear(), nested.clear(), scarce.clear();
-  hits.clear(), seeds_.clear(), large_.clear();
+  l_.clear();
 }
 
 void StateMaskBuilder::build(ListId list, StateId state, bool under_guards) {
-  clear();
   guarded = under_guards;
   const NodeId first = lists[list][0];
   index = lists[list].size() == 1 && (first == TokenTrie::ROOT || trie.large(first)) ? trie.classes(first) : nullptr;

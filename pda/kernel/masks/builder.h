@@ -1,6 +1,7 @@
 // A state mask under construction: a walk over the trie, or a class loop and walks from its exits.
 //
-// One object holds the whole working state. If a mask needs another one, as loops do, a second object builds that.
+// One object holds the whole working state, in the memory of an earlier one. If a mask needs another one, as loops do, a second object
+// builds that.
 //
 //   trie, depth first:   root  a  a"  a",  "  ",  ","        walk in [string]: a stays; at a" and " the string may end, so they are
 //   [string] reads       .     .  hit .    hit .   .          hits of the state after the quote; bytes after them belong to the caller
@@ -48,25 +49,54 @@ struct MaskContext {
 };
 
 class StateMaskBuilder : public MaskContext {
+  struct Lists {
+    std::vector<u32> own;
+    std::vector<TokenId> tokens, excluded;
+    std::vector<StackMove> moves;
+    std::vector<StateMaskId> nested;
+    std::vector<ScarceNode> scarce;
+    std::vector<std::pair<StateId, NodeId>> hits;
+    std::vector<std::pair<NodeId, StateId>> seeds, large;
+    std::vector<StateId> path;
+    Lists() { tokens.reserve(64), hits.reserve(64), seeds.reserve(64); }  // as most masks need: growing step by step would copy them
+    void clear() {
+      own.clear(), tokens.clear(), excluded.clear(), moves.clear(), nested.clear(), scarce.clear();
+      hits.clear(), seeds.clear(), large.clear();
+    }
+    STACKMASK_NOINLINE void free() {
+      const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
+      each(own, tokens, excluded, moves, nested, scarce, hits, seeds, large, path);
+    }
+  };
+  static constexpr u64 MOST_KEPT = 50'000;  // work of a mask whose memory the next one takes over
+  Pooled<Lists> pooled_;
+  Lists& l_ = *pooled_;
+  u64 spent_;  // before
+
  public:
-  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {
-    tokens.reserve(64), hits.reserve(64), seeds_.reserve(64);  // as most masks need: growing step by step would copy them several times
+  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), spent_(dfa.work().spent()) {
+    if (path.size() < trie.max_token_bytes() + 2) path.resize(trie.max_token_bytes() + 2);
+  }
+  StateMaskBuilder(const StateMaskBuilder&) = delete;
+  ~StateMaskBuilder() {
+    if (dfa.work().spent() - spent_ > MOST_KEPT) l_.free();
   }
   void build(ListId nodes, StateId state, bool guarded);
 
   // The mask.
-  const u32* dense = nullptr;      // a bitmask of the vocabulary's, or own
-  std::vector<u32> own;            // an own bitmask, where the tokens are many
-  std::vector<TokenId> tokens, excluded;
-  std::vector<StackMove> moves;
-  std::vector<StateMaskId> nested;
-  std::vector<ScarceNode> scarce;  // where guarded
+  const u32* dense = nullptr;           // a bitmask of the vocabulary's, or own
+  std::vector<u32>& own = l_.own;       // an own bitmask, where the tokens are many
+  std::vector<TokenId>& tokens = l_.tokens;
+  std::vector<TokenId>& excluded = l_.excluded;
+  std::vector<StackMove>& moves = l_.moves;
+  std::vector<StateMaskId>& nested = l_.nested;
+  std::vector<ScarceNode>& scarce = l_.scarce;  // where guarded
 
   // For class loops.
   bool guarded = false;              // leaves of the trie, and nodes where few values remain, matter
   const ClassIndex* index = nullptr;  // of the node where the mask begins, if there is only one
-  std::vector<std::pair<StateId, NodeId>> hits;  // (state, node) where a state ends or calls
-  std::vector<StateId> path;             // states by depth
+  std::vector<std::pair<StateId, NodeId>>& hits = l_.hits;  // (state, node) where a state ends or calls
+  std::vector<StateId>& path = l_.path;             // states by depth
   void clear();
   void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
   void add_tokens(NodeId node);      // those that end there
@@ -79,8 +109,8 @@ class StateMaskBuilder : public MaskContext {
   void record_guarded(NodeId node, StateId state);
 
  private:
-  std::vector<std::pair<NodeId, StateId>> seeds_;  // (node, state) to walk from
-  std::vector<std::pair<NodeId, StateId>> large_;  // (node, state) of large subtrees, to continue at
+  std::vector<std::pair<NodeId, StateId>>& seeds_ = l_.seeds;  // (node, state) to walk from
+  std::vector<std::pair<NodeId, StateId>>& large_ = l_.large;  // (node, state) of large subtrees, to continue at
   void walk_nodes(ListId nodes, StateId state);
   void walk(NodeId node, StateId state);
   void walk_seeds();

@@ -36,8 +36,9 @@ class MaskComposer {
   MaskComposer(TokenMasks& masks, StackId configuration)
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
-        statistics_(masks.statistics_), configuration_(configuration), spent_(dfa_.work().spent()),
-        many_places_(dfa_.nfa().any_distinct ? NONE : trie_.thresholds().many_places) {
+        statistics_(masks.statistics_), configuration_(configuration), sole_(stacks_.edge_count(configuration) == 1),
+        spent_(dfa_.work().spent()), many_places_(dfa_.nfa().any_distinct ? NONE : trie_.thresholds().many_places),
+        many_nodes_(dfa_.nfa().any_distinct ? ~std::size_t{0} : trie_.thresholds().covered_nodes) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
     const u32 values = flags ? new_values_.guard_values(configuration, MOST_SEEN) : 0;
@@ -74,9 +75,16 @@ class MaskComposer {
     return l_.key;
   }
 
+  // Whether the mask depends on the upper levels of the stack alone, of which it popped the nodes.
+  bool reads_upper_levels() const { return !unites_ && !dfa_.nfa().any_distinct; }
+  bool popped(StackId node) {
+    return find_place(key_of(NONE, node, false, true)) != NONE || find_place(key_of(NONE, node, false, false)) != NONE;
+  }
+
  private:
   // A state above a stack; or, if the state is NONE, a stack to which a state above it was left.
   struct Place {
+    u64 key;  // of the next four
     StateId state;
     StackId below;
     bool passed;  // through a guard: its scope has then seen more values than its state records
@@ -96,6 +104,11 @@ class MaskComposer {
     u32 place;
     ListId nodes;
   };
+  struct Leaving {
+    ListId nodes;
+    StackId below;
+    bool passed;
+  };
   struct WaitingCall {
     u32 rank;  // of the rule; callers at the same nodes have smaller ones
     RuleId rule;
@@ -107,8 +120,9 @@ class MaskComposer {
   struct Lists {
     std::vector<Place> places;
     ListIndex place_of;
-    std::vector<ReachedNodes> all_nodes;
-    std::vector<std::vector<NodeId>> more_waiting;  // lists in a row, no node twice
+    std::vector<ReachedNodes> all_nodes;  // [0, all_nodes_used), the others keep their memory for places to come
+    std::vector<std::vector<NodeId>> more_waiting;  // [0, more_waiting_used): lists in a row, no node twice
+    u32 all_nodes_used = 0, more_waiting_used = 0;
     std::vector<u32> visits;  // places
     std::optional<CoveredTokens> covered;  // by used[0, added_), once many nodes were looked at
     FlatMap narrowed;  // by list
@@ -120,23 +134,27 @@ class MaskComposer {
     std::vector<std::pair<NodeId, u32>> spelled, spelled_alone;
     std::vector<u32> bits, key;
     // Used by go_on(), leave() and take(); kept to reuse their memory.
-    std::vector<Reached> entering, leavings;
+    std::vector<Reached> entering;
+    std::vector<Leaving> leavings;
     std::vector<WaitingCall> calls;  // a heap, least ranks first
     std::vector<StackId> callers;
     FlatMap called;  // rules at lists of nodes
     std::vector<StateMaskId> open;
     std::vector<NodeId> kept, seen, fresh;
     void clear() {
-      if (covered || !all_nodes.empty() || !more_waiting.empty() || narrowed.bytes() || called.bytes()) clear_rare();
+      if (covered || narrowed.bytes() || called.bytes()) clear_rare();
+      for (; more_waiting_used; more_waiting_used--) more_waiting[more_waiting_used - 1].clear();
+      for (; all_nodes_used; all_nodes_used--) all_nodes[all_nodes_used - 1].clear();
       place_of.clear(), places.clear(), visits.clear(), used.clear(), token_sets.clear(), unverified.clear(), refuted.clear();
       left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), calls.clear();
       open.clear(), kept.clear(), seen.clear(), fresh.clear();
     }
-    STACKMASK_NOINLINE void clear_rare() { all_nodes.clear(), more_waiting.clear(), covered.reset(), narrowed.clear(), called.clear(); }
+    STACKMASK_NOINLINE void clear_rare() { covered.reset(), narrowed.clear(), called.clear(); }
     STACKMASK_NOINLINE void free() {
+      all_nodes_used = more_waiting_used = 0;
       const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
-      each(places, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key, entering, leavings, calls,
-           callers, open, kept, seen, fresh);
+      each(places, all_nodes, more_waiting, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key,
+           entering, leavings, calls, callers, open, kept, seen, fresh);
     }
   };
   TokenMasks& masks_;
@@ -151,12 +169,16 @@ class MaskComposer {
   NodeLists& lists_;
   Statistics& statistics_;
   StackId configuration_;
+  bool sole_;  // it has one edge
   u64 spent_;  // before
-  u32 many_places_;  // from which on calls wait for others; guards must know each way to a place
+  // From how many places on calls wait for others, and how many nodes on covered ones are skipped; guards must know each way to a place.
+  u32 many_places_;
+  std::size_t many_nodes_;
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
   std::size_t looked_at_ = 0, added_ = 0;
   bool begins_value_ = false;  // a token enters a value that must differ
+  bool unites_ = false;  // nodes of the stack; but for states that can only end
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false, counted_alone_ = false;
   Pooled<Lists> pooled_;
@@ -202,13 +224,16 @@ class MaskComposer {
   }
 
   u32 place(StateId state, StackId below, bool passed, bool sole) {
-    const Place added{state, below, passed, sole, NONE, NONE, NONE, NONE};
-    if (const u32 found = l_.place_of.find(l_.places, key_of(added), key_of); found != NONE) return found;
-    l_.places.push_back(added);
+    const u64 key = key_of(state, below, passed, sole);
+    if (const u32 found = find_place(key); found != NONE) return found;
+    l_.places.push_back({key, state, below, passed, sole, NONE, NONE, NONE, NONE});
     return static_cast<u32>(l_.places.size() - 1);
   }
-  static u64 key_of(const Place& place) {  // INVARIANT: there are fewer than 2^30 states
-    return (static_cast<u64>(place.state & 0x3FFFFFFF) << 2 | (place.sole ? 2u : 0u) | (place.passed ? 1u : 0u)) << 32 | place.below;
+  u32 find_place(u64 key) {
+    return l_.place_of.find(l_.places, key, [](const Place& place) { return place.key; });
+  }
+  static u64 key_of(StateId state, StackId below, bool passed, bool sole) {  // INVARIANT: there are fewer than 2^30 states
+    return (static_cast<u64>(state & 0x3FFFFFFF) << 2 | (sole ? 2u : 0u) | (passed ? 1u : 0u)) << 32 | below;
   }
 
   // The list of the nodes that are new to a place, NONE if there are none.
@@ -217,8 +242,9 @@ class MaskComposer {
     if (at.all == NONE) {
       if (at.reached == nodes) return NONE;
       if (at.reached == NONE) return at.reached = nodes;
-      at.all = static_cast<u32>(l_.all_nodes.size());
-      l_.all_nodes.emplace_back(lists_[at.reached]);
+      if (l_.all_nodes_used == l_.all_nodes.size()) l_.all_nodes.emplace_back();
+      at.all = l_.all_nodes_used++;
+      l_.all_nodes[at.all].add_first(lists_[at.reached]);
     }
     const std::span<const NodeId> added = lists_[nodes];
     l_.all_nodes[at.all].add(added, trie_.node_count(), dfa_.work(), l_.fresh);
@@ -235,8 +261,8 @@ class MaskComposer {
       return;
     }
     if (at.more == NONE) {
-      at.more = static_cast<u32>(l_.more_waiting.size());
-      l_.more_waiting.emplace_back();
+      if (l_.more_waiting_used == l_.more_waiting.size()) l_.more_waiting.emplace_back();
+      at.more = l_.more_waiting_used++;
     }
     const std::span<const NodeId> added = lists_[nodes];
     dfa_.work().spend(2 + added.size() / 4);
@@ -266,11 +292,7 @@ class MaskComposer {
 
   // Once many nodes were looked at, nodes whose tokens are all allowed already are skipped. Not in grammars with guards, which must know
   // each way to a node, also guards that a token itself enters: another way to the node may be the one that completes a seen value.
-  bool tells_covered(ListId nodes) {
-    if (dfa_.nfa().any_distinct) return false;
-    looked_at_ += lists_[nodes].size();
-    return looked_at_ >= trie_.thresholds().covered_nodes;
-  }
+  bool tells_covered(ListId nodes) { return (looked_at_ += lists_[nodes].size()) >= many_nodes_; }
 
   // The nodes with a token below them that is not allowed yet, NONE if there are none.
   STACKMASK_NOINLINE ListId uncovered(ListId nodes) {
@@ -299,26 +321,25 @@ class MaskComposer {
     if (at.nodes == NONE) return;
     dfa_.work().at_dfa_state(at.state);
     dfa_.work().spend(8);
-    const bool sole = v == 0 && stacks_.edge_count(configuration_) == 1;
+    const bool sole = v == 0 && sole_;
     const bool few_left = counts_.scope_may_run_out(at.state);
     const u8 below = stacks_.guarded(at.below);
     auto below_watches = [&] { return below && (at.passed || (below & SCOPE_BELOW) || new_values_.guard_values(at.below, 1) > 0); };
     const bool watched = guarded_ || (at.passed && few_left) || below_watches();
-    l_.open.assign(1, state_masks_.get(at.nodes, at.state, watched));
-    while (!l_.open.empty()) {
-      const StateMaskId id = l_.open.back();
-      l_.open.pop_back();
+    for (StateMaskId id = state_masks_.get(at.nodes, at.state, watched);;) {
       const StateMask mask = state_masks_[id];  // a copy: more may be made below
       dfa_.work().spend(4ull + (mask.moves.end - mask.moves.begin) + (mask.scarce.end - mask.scarce.begin) / 4);
       if (mask.dense || !mask.tokens.empty()) l_.used.push_back(id);
-      const auto nested = state_masks_.nested(mask.nested);
-      l_.open.insert(l_.open.end(), nested.begin(), nested.end());
+      for (const StateMaskId nested : state_masks_.nested(mask.nested)) l_.open.push_back(nested);
       if (watched && (below || few_left) && !mask.scarce.empty()) take_scarce(mask, at, sole);
       for (u32 i = mask.moves.begin; i < mask.moves.end; i++) {
         StackMove move = state_masks_.move(i);
         move.nodes = narrowed(move.nodes);
         if (move.nodes != NONE) take_move(move, at, sole);
       }
+      if (l_.open.empty()) break;
+      id = l_.open.back();
+      l_.open.pop_back();
     }
     if (sole && !l_.refuted.empty()) denied_.split_refuted(at.state, l_.left, l_.refuted, l_.unverified);
   }
@@ -382,28 +403,27 @@ class MaskComposer {
         l_.calls.pop_back();
       }
       if (const StackId all = l_.callers.size() > 1 ? stacks_.join(l_.callers) : NO_STACK; all != NO_STACK) {
-        statistics_.united_calls++;
+        statistics_.united_calls++, unites_ = true;
         l_.callers.assign(1, all);
       }
       for (const StackId below : l_.callers) go_on(first.nodes, dfa_.start(first.rule), below, false);
     }
   }
 
-  // Continues in `state` at a set of trie nodes, and in the rules that it calls before reading anything.
-  void go_on(ListId nodes, StateId state, StackId below, bool passed) {
-    l_.entering.clear();
-    enter(nodes, state, below, passed);
+  // Continues in a state at a set of trie nodes, and in the rules that it calls before reading anything.
+  void go_on(ListId nodes, StateId first, StackId first_below, bool passed) {
+    enter(nodes, first, first_below, passed);
     while (!l_.entering.empty()) {
       const Reached entered = l_.entering.back();
-      const Place at = l_.places[entered.place];
       l_.entering.pop_back();
-      dfa_.build(at.state);
-      dfa_.work().spend(4ull * dfa_[at.state].call_count);
-      for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
-        const Call call = dfa_.call(at.state, c);
+      const auto [state, below] = StackEdge{l_.places[entered.place].state, l_.places[entered.place].below};
+      dfa_.build(state);
+      dfa_.work().spend(4ull * dfa_[state].call_count);
+      for (u32 c = 0; c < dfa_[state].call_count; c++) {
+        const Call call = dfa_.call(state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
         if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(entered.nodes, l_.unverified);
-        const StackId returned = return_to(call.back, call.distinct, at.below);
+        const StackId returned = return_to(call.back, call.distinct, below);
         if (!waits(entered.nodes, call.rule, returned)) enter(entered.nodes, dfa_.start(call.rule), returned, passed);
       }
     }
@@ -421,31 +441,29 @@ class MaskComposer {
 
   // Continues in the states below an ended state, through guards that let the value pass.
   void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
-    l_.leavings.clear();
     pop(from_nodes, from_below, from_passed, sole);
     while (!l_.leavings.empty()) {
-      const Reached left = l_.leavings.back();
-      const Place at = l_.places[left.place];
+      const Leaving at = l_.leavings.back();
       l_.leavings.pop_back();
-      dfa_.work().spend(2ull + stacks_.edge_count(at.below));
-      for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
+      const u32 count = stacks_.edge_count(at.below);
+      dfa_.work().spend(2ull + count);
+      for (u32 k = 0; k < count; k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
         const u8 flags = dfa_[popped.state].flags;
-        if (flags & STATE_REGION) pop(left.nodes, popped.below, at.passed, sole);
-        else if (flags & STATE_GUARD) leave_guard({left.nodes, at.state, at.below, at.passed}, popped, sole);
-        else go_on_in_caller(left.nodes, popped.state, popped.below, at.passed);
+        if (flags & STATE_REGION) pop(at.nodes, popped.below, at.passed, sole);
+        else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
+        else go_on_in_caller(at.nodes, popped.state, popped.below, at.passed);
       }
     }
   }
 
   void pop(ListId nodes, StackId below, bool passed, bool sole) {
-    const u32 id = place(NONE, below, passed, sole);
-    if (const ListId fresh = reach(id, nodes); fresh != NONE) l_.leavings.push_back({id, fresh});
+    if (const ListId fresh = reach(place(NONE, below, passed, sole), nodes); fresh != NONE) l_.leavings.push_back({fresh, below, passed});
   }
 
   // Passes a guard, at the nodes that do not complete a value which it has seen.
-  STACKMASK_NOINLINE void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
+  STACKMASK_NOINLINE void leave_guard(const Leaving& at, const StackEdge& popped, bool sole) {
     const StateId back = dfa_.guard_back(popped.state);
     ListId nodes = at.nodes;
     if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
@@ -483,6 +501,7 @@ class MaskComposer {
 
   StackId return_to(StateId back, bool distinct, StackId below) {
     begins_value_ = begins_value_ || distinct;
+    unites_ = unites_ || (dfa_[back].flags & STATE_FINAL);
     return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
   }
 
@@ -497,7 +516,7 @@ TokenMasks::TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, 
                        SeenSpellings& spellings, NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks,
                        Statistics& statistics)
     : trie_(trie), dfa_(dfa), counts_(counts), stacks_(stacks), coarse_(coarse), spellings_(spellings), new_values_(new_values),
-      denied_(denied), state_masks_(state_masks), statistics_(statistics) {
+      denied_(denied), state_masks_(state_masks), statistics_(statistics), upper_levels_(dfa, stacks) {
   ids_.reserve(64);
   masks_.reserve(32, 256);
 }
@@ -507,6 +526,15 @@ const CoveredTokens& TokenMasks::uncovered_tokens() {
   return *uncovered_tokens_;
 }
 
+MaskId TokenMasks::compose(StackId configuration) {
+  statistics_.masks++;
+  MaskComposer composer(*this, configuration);
+  const std::span<const u32> key = composer.compose();
+  const MaskId id(masks_.intern(key.data(), key.size()));
+  if (composer.reads_upper_levels()) upper_levels_.add(configuration, id, [&](StackId node) { return composer.popped(node); });
+  return id;
+}
+
 MaskId TokenMasks::mask(StackId configuration) {
   if (const u32* found = ids_.find(configuration)) return MaskId(*found);
   const StackId coarse = stacks_.guarded(configuration) ? configuration : coarse_.of(configuration);
@@ -514,10 +542,9 @@ MaskId TokenMasks::mask(StackId configuration) {
   if (const u32* found = coarse == configuration ? nullptr : ids_.find(coarse)) {
     id = MaskId(*found);
   } else {
-    statistics_.masks++;
-    MaskComposer composer(*this, coarse);
-    const std::span<const u32> key = composer.compose();
-    id = MaskId(masks_.intern(key.data(), key.size()));
+    id = upper_levels_.find(coarse);
+    if (id == NONE) id = compose(coarse);
+    else statistics_.same_levels++;
     ids_.insert(coarse, id);
   }
   if (coarse != configuration) ids_.insert(configuration, id);

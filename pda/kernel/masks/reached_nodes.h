@@ -17,7 +17,8 @@ namespace stackmask {
 
 class ReachedNodes {
  public:
-  explicit ReachedNodes(std::span<const NodeId> nodes) : sorted_(nodes.begin(), nodes.end()) {}
+  void add_first(std::span<const NodeId> nodes) { sorted_.assign(nodes.begin(), nodes.end()); }
+  void clear() { sorted_.clear(), bits_ = {}, merged_ = 0; }
 
   // Adds a sorted list, and sets `fresh` to its nodes that were not in the set. `trie_nodes` is the number of nodes of the trie.
   void add(std::span<const NodeId> added, u32 trie_nodes, Work& work, std::vector<NodeId>& fresh) {
@@ -39,10 +40,13 @@ class ReachedNodes {
     }
     work.spend(2 + (sorted_.size() + added.size()) / 4);
     std::set_difference(added.begin(), added.end(), sorted_.begin(), sorted_.end(), std::back_inserter(fresh));
-    if (fresh.empty()) return;
-    const auto before = static_cast<std::ptrdiff_t>(sorted_.size());
-    sorted_.insert(sorted_.end(), fresh.begin(), fresh.end());
-    std::inplace_merge(sorted_.begin(), sorted_.begin() + before, sorted_.end());
+    std::size_t before = sorted_.size(), added_before = fresh.size();
+    sorted_.resize(before + added_before);
+    while (added_before) {  // merged from the end on, where there is room
+      const bool greater = before && sorted_[before - 1] > fresh[added_before - 1];
+      sorted_[before + added_before - 1] = greater ? sorted_[before - 1] : fresh[added_before - 1];
+      (greater ? before : added_before)--;
+    }
   }
 
  private:

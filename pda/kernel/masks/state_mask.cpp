@@ -22,9 +22,7 @@ StateMaskId StateMasks::get(ListId list, StateId state, bool guarded) {
   statistics_.state_masks++, statistics_.guarded_state_masks += guarded, statistics_.saturated += state != asked;
   context_.dfa.work().at_dfa_state(state);
   context_.dfa.work().spend(20);
-  if (builders_.size() == depth_) builders_.emplace_back(context_);
-  StateMaskBuilder& builder = builders_[depth_];
-  const Lease lease(depth_);
+  StateMaskBuilder builder(context_);
   builder.build(list, state, guarded);
   const StateMaskId id = keep(builder);
   ids_.insert(key, id);

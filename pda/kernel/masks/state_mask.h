@@ -16,7 +16,6 @@
 // Tested by tests/pda/test_engine_masks.py, tests/pda/test_mask_exits.py and tests/pda/kernel/test_class_loops.py.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <unordered_map>
 
@@ -68,13 +67,6 @@ class StateMasks {
   GrowingArray<ScarceNode> scarce_;
   std::vector<std::vector<u32>> own_masks_;
   std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // by their words
-  std::deque<StateMaskBuilder> builders_;  // by depth; kept to reuse their memory
-  std::size_t depth_ = 0;
-  struct Lease {  // of a builder, which returns also after an exception
-    std::size_t& depth;
-    explicit Lease(std::size_t& d) : depth(d) { depth++; }
-    ~Lease() { depth--; }
-  };
   StateMaskId keep(StateMaskBuilder& made);
 };
 

@@ -23,6 +23,7 @@
 #include "masks/covered_tokens.h"
 #include "masks/denied_tokens.h"
 #include "masks/state_mask.h"
+#include "masks/upper_levels.h"
 #include "stacks/coarse_stacks.h"
 
 namespace stackmask {
@@ -33,8 +34,10 @@ class TokenMasks {
              NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics);
 
   void fill(StackId configuration, u32* row);  // all but stop tokens
-  void clear() { ids_.clear(), masks_.clear(), uncovered_tokens_.reset(); }
-  std::size_t bytes() const { return ids_.bytes() + masks_.bytes() + (uncovered_tokens_ ? uncovered_tokens_->bytes() : 0); }
+  void clear() { ids_.clear(), masks_.clear(), upper_levels_.clear(), uncovered_tokens_.reset(); }
+  std::size_t bytes() const {
+    return ids_.bytes() + masks_.bytes() + upper_levels_.bytes() + (uncovered_tokens_ ? uncovered_tokens_->bytes() : 0);
+  }
 
  private:
   friend class MaskComposer;
@@ -50,9 +53,11 @@ class TokenMasks {
   Statistics& statistics_;
   FlatMap ids_;  // by configuration; and by the coarse one if no values must differ
   Interner masks_;  // by MaskId: state masks, NONE, sets of tokens, NONE, denied tokens
+  UpperLevels upper_levels_;
   std::optional<CoveredTokens> uncovered_tokens_;
   const CoveredTokens& uncovered_tokens();  // tokens outside the alphabet are covered
   MaskId mask(StackId configuration);
+  MaskId compose(StackId configuration);
   void add(const StateMask& mask, bool first, u32* row) const;
 };
 

@@ -1,0 +1,114 @@
+"""Masks that are found by the upper levels of a stack: they say what trying every token says, and deep structures share them."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engines import Engine, prepare
+
+from stackmask.pda.ebnf import ebnf_grammar
+
+BRACKETS: list[bytes | None] = [
+    *("".join(each).encode() for size in (1, 2, 3, 4) for each in product(")]", repeat=size)),
+    *(b"(", b"[", b"()", b"[]", b"x", b"x)", b"x]]", b"])])])", b"(x", b"[(]", b"[x]))", b"),", b"],(", b",x)"),
+    None,
+]
+GRAMMARS = {
+    "brackets of two kinds": "root ::= '(' root? ')' | '[' root? ']' | 'x'",
+    "lists in brackets": "root ::= '(' (root (',' root)*)? ')' | '[' root ']' | 'x'",
+    "rules called from several rules": "root ::= '(' p ')' | '[' q ']' | 'x'\np ::= root ',' q | '[' q\nq ::= '(' root ')' | '[' p ']' | 'x'",
+    "states that may end": "root ::= '(' root ')' | '(' root | '[' root (']' root?)? | 'x'",
+    "stacks of several edges": "root ::= '(' root ')' | '(' root ']' | '[' root? ']' | '[' root ')' | 'x'",
+    "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
+    "limits": "root ::= '(' root? ')' | '[' limited ']' | 'x'\nlimited[max_tokens=5] ::= root+",
+}
+UNITED = ("states that may end", "counts")  # a return to a state that may end unites nodes
+
+
+def check(at: Any, rows: np.ndarray[Any, Any]) -> None:
+    """The mask is that of trying each token."""
+    at.fill_next_token_bitmask(rows, 0)
+    at.fill_by_trial(rows, 1)
+    differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
+    assert not differing.size, [BRACKETS[token] for token in differing[:8]]
+
+
+def new_rows() -> np.ndarray[Any, Any]:
+    return np.zeros((2, (len(BRACKETS) + 31) // 32), np.int32)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_masks_above_every_stack(kernel: Engine, name: str) -> None:
+    """Behind every text of up to eight brackets, in one grammar, short ones first and last."""
+    for texts in (range(9), range(8, -1, -1)):
+        prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS)
+        start, rows = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows()
+        for size in texts:
+            for brackets in product("([", repeat=size):
+                for end in ("", "x"):
+                    at = start.fork()
+                    if at.accept_bytes("".join((*brackets, end)).encode()):
+                        check(at, rows)
+        assert (prepared.statistics["same_levels"] > 20) == (name not in UNITED)
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_masks_along_random_texts(kernel: Engine, name: str) -> None:
+    prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS)
+    start, rows, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows(), Random(name)
+    for _ in range(40):
+        at = start.fork()
+        for _ in range(30):
+            check(at, rows)
+            allowed = [token for token in at.allowed_tokens() if token != len(BRACKETS) - 1]
+            if not allowed:
+                break
+            assert at.accept_token(random.choice(allowed))
+
+
+def test_levels_share_masks(kernel: Engine) -> None:
+    """A structure of 300 levels has as many configurations, and few masks that are composed."""
+    prepared = prepare(kernel, ebnf_grammar(GRAMMARS["lists in brackets"]), BRACKETS)
+    at, rows = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows()
+    for _ in range(300):
+        assert at.accept_bytes(b"(")
+        check(at, rows)
+    assert prepared.statistics["masks"] < 12
+    assert prepared.statistics["same_levels"] > 280
+
+
+def test_wide_and_deep_tops_are_composed(kernel: Engine) -> None:
+    """A token that pops more levels than are spelled, and a configuration with more edges: each is composed, and right."""
+    tokens: list[bytes | None] = [b"(", b")", b")" * 24, b"x", b"x" + b")" * 20, None]
+    prepared = prepare(kernel, ebnf_grammar("root ::= '(' root ')' | 'x'"), tokens)
+    at, rows = kernel.Matcher(prepared, [len(tokens) - 1]), np.zeros((2, 1), np.int32)
+    for _ in range(60):
+        assert at.accept_bytes(b"(")
+        at.fill_next_token_bitmask(rows, 0)
+        at.fill_by_trial(rows, 1)
+        assert rows[0].tolist() == rows[1].tolist()
+    assert prepared.statistics["same_levels"] == 0
+    rules = [f"r{n} ::= '(' root ')' '{n}'" for n in range(40)]
+    prepared = prepare(kernel, ebnf_grammar("\n".join(("root ::= 'x' | " + " | ".join(f"r{n}" for n in range(40)), *rules))), tokens)
+    at = kernel.Matcher(prepared, [len(tokens) - 1])
+    for _ in range(12):
+        assert at.accept_bytes(b"(")
+        at.fill_next_token_bitmask(rows, 0)
+        at.fill_by_trial(rows, 1)
+        assert rows[0].tolist() == rows[1].tolist()
+
+
+def test_masks_outlive_reclaims(kernel: Engine) -> None:
+    """Nodes and states have other numbers after their tables were emptied; masks are those of trying all the same."""
+    prepared = prepare(kernel, ebnf_grammar(GRAMMARS["lists in brackets"]), BRACKETS, memory=1 << 19)
+    start, rows, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows(), Random(3)
+    for _ in range(300):
+        at = start.fork()
+        assert at.accept_bytes("".join(random.choices("([", k=60)).encode())
+        check(at, rows)
+    assert prepared.statistics["reclaims"] > 1
+    assert prepared.statistics["same_levels"] > 100
