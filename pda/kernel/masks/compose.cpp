@@ -23,6 +23,7 @@ namespace stackmask {
 
 namespace {
 constexpr u64 MOST_KEPT = 50'000;  // work of a composition whose lists the next one takes over
+constexpr u32 FEW_EDGES = 4;  // are followed again where their node is popped again
 constexpr u32 MOST_SEEN = 100'000;  // more than any guard will have seen
 
 u32 count_at(NodeId node, const std::vector<std::pair<NodeId, u32>>& spelled) {
@@ -37,8 +38,8 @@ class MaskComposer {
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
         statistics_(masks.statistics_), configuration_(configuration), sole_(stacks_.edge_count(configuration) == 1),
-        spent_(dfa_.work().spent()), many_places_(dfa_.nfa().any_distinct ? NONE : trie_.thresholds().many_places),
-        many_nodes_(dfa_.nfa().any_distinct ? ~std::size_t{0} : trie_.thresholds().covered_nodes) {
+        guards_(dfa_.nfa().any_distinct), spent_(dfa_.work().spent()), many_places_(guards_ ? NONE : trie_.thresholds().many_places),
+        many_nodes_(guards_ ? ~std::size_t{0} : trie_.thresholds().covered_nodes) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
     const u32 values = flags ? new_values_.guard_values(configuration, MOST_SEEN) : 0;
@@ -75,11 +76,9 @@ class MaskComposer {
     return l_.key;
   }
 
-  // Whether the mask depends on the upper levels of the stack alone, of which it popped the nodes.
-  bool reads_upper_levels() const { return !unites_ && !dfa_.nfa().any_distinct; }
-  bool popped(StackId node) {
-    return find_place(key_of(NONE, node, false, true)) != NONE || find_place(key_of(NONE, node, false, false)) != NONE;
-  }
+  // Whether the mask depends on the upper levels of the stack alone; the nodes that it popped, in any order.
+  bool reads_upper_levels() const { return !unites_ && !guards_; }
+  std::span<const StackId> popped() const { return l_.popped; }
 
  private:
   // A state above a stack; or, if the state is NONE, a stack to which a state above it was left.
@@ -136,6 +135,7 @@ class MaskComposer {
     // Used by go_on(), leave() and take(); kept to reuse their memory.
     std::vector<Reached> entering;
     std::vector<Leaving> leavings;
+    std::vector<StackId> popped;  // each as often as it was
     std::vector<WaitingCall> calls;  // a heap, least ranks first
     std::vector<StackId> callers;
     FlatMap called;  // rules at lists of nodes
@@ -147,14 +147,14 @@ class MaskComposer {
       for (; all_nodes_used; all_nodes_used--) all_nodes[all_nodes_used - 1].clear();
       place_of.clear(), places.clear(), visits.clear(), used.clear(), token_sets.clear(), unverified.clear(), refuted.clear();
       left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), calls.clear();
-      open.clear(), kept.clear(), seen.clear(), fresh.clear();
+      popped.clear(), open.clear(), kept.clear(), seen.clear(), fresh.clear();
     }
     STACKMASK_NOINLINE void clear_rare() { covered.reset(), narrowed.clear(), called.clear(); }
     STACKMASK_NOINLINE void free() {
       all_nodes_used = more_waiting_used = 0;
       const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
       each(places, all_nodes, more_waiting, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key,
-           entering, leavings, calls, callers, open, kept, seen, fresh);
+           entering, leavings, calls, callers, popped, open, kept, seen, fresh);
     }
   };
   TokenMasks& masks_;
@@ -170,6 +170,7 @@ class MaskComposer {
   Statistics& statistics_;
   StackId configuration_;
   bool sole_;  // it has one edge
+  bool guards_;  // the grammar has some; otherwise the stack has no regions either, see coarse_stacks.h
   u64 spent_;  // before
   // From how many places on calls wait for others, and how many nodes on covered ones are skipped; guards must know each way to a place.
   u32 many_places_;
@@ -224,16 +225,11 @@ class MaskComposer {
   }
 
   u32 place(StateId state, StackId below, bool passed, bool sole) {
-    const u64 key = key_of(state, below, passed, sole);
-    if (const u32 found = find_place(key); found != NONE) return found;
+    // INVARIANT: there are fewer than 2^30 states
+    const u64 key = (static_cast<u64>(state & 0x3FFFFFFF) << 2 | (sole ? 2u : 0u) | (passed ? 1u : 0u)) << 32 | below;
+    if (const u32 found = l_.place_of.find(l_.places, key, [](const Place& place) { return place.key; }); found != NONE) return found;
     l_.places.push_back({key, state, below, passed, sole, NONE, NONE, NONE, NONE});
     return static_cast<u32>(l_.places.size() - 1);
-  }
-  u32 find_place(u64 key) {
-    return l_.place_of.find(l_.places, key, [](const Place& place) { return place.key; });
-  }
-  static u64 key_of(StateId state, StackId below, bool passed, bool sole) {  // INVARIANT: there are fewer than 2^30 states
-    return (static_cast<u64>(state & 0x3FFFFFFF) << 2 | (sole ? 2u : 0u) | (passed ? 1u : 0u)) << 32 | below;
   }
 
   // The list of the nodes that are new to a place, NONE if there are none.
@@ -441,12 +437,23 @@ class MaskComposer {
 
   // Continues in the states below an ended state, through guards that let the value pass.
   void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
+    const u32 edges = stacks_.edge_count(from_below);
+    if (!guards_ && edges <= FEW_EDGES) {
+      dfa_.work().spend(2ull + edges);
+      l_.popped.push_back(from_below);
+      for (u32 k = 0; k < edges; k++) {
+        const StackEdge popped = stacks_.edges(from_below)[k];
+        if (popped.state != BOTTOM) go_on(from_nodes, popped.state, popped.below, from_passed);
+      }
+      return;
+    }
     pop(from_nodes, from_below, from_passed, sole);
     while (!l_.leavings.empty()) {
       const Leaving at = l_.leavings.back();
       l_.leavings.pop_back();
       const u32 count = stacks_.edge_count(at.below);
       dfa_.work().spend(2ull + count);
+      l_.popped.push_back(at.below);
       for (u32 k = 0; k < count; k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
@@ -531,7 +538,7 @@ MaskId TokenMasks::compose(StackId configuration) {
   MaskComposer composer(*this, configuration);
   const std::span<const u32> key = composer.compose();
   const MaskId id(masks_.intern(key.data(), key.size()));
-  if (composer.reads_upper_levels()) upper_levels_.add(configuration, id, [&](StackId node) { return composer.popped(node); });
+  if (composer.reads_upper_levels()) upper_levels_.add(configuration, id, composer.popped());
   return id;
 }
 

@@ -32,10 +32,9 @@ class UpperLevels {
     return number < masks_.size() ? masks_[number] : MaskId(NONE);
   }
 
-  // Keeps the mask of a configuration, of which `popped(node)` tells the nodes that its composition popped.
-  template <class Popped>
-  void add(StackId configuration, MaskId mask, Popped popped) {
-    if (!stacks_.edge_count(configuration)) return;
+  // Keeps the mask of a configuration, whose composition popped these nodes.
+  void add(StackId configuration, MaskId mask, std::span<const StackId> popped) {
+    if (!stacks_.edge_count(configuration) || popped.size() > MOST_POPPED) return;
     const StateId state = top(configuration);
     u32* const most = levels_.find(state);
     if (!most) return levels_.insert(state, 0);  // PERF: most states have a mask above one stack only
@@ -51,7 +50,7 @@ class UpperLevels {
   std::size_t bytes() const { return levels_.bytes() + spelled_.bytes() + masks_.bytes(); }
 
  private:
-  static constexpr u32 MOST_LEVELS = 16, MOST_WORDS = 64;
+  static constexpr u32 MOST_LEVELS = 16, MOST_WORDS = 64, MOST_POPPED = 256;
   RuleDfa& dfa_;
   const StackSet& stacks_;
   FlatMap levels_;  // by the state of the last edge on top; 0 after one composition
@@ -70,8 +69,8 @@ class UpperLevels {
   }
 
   // The levels from the top down to the last in which a node was popped; MOST_LEVELS + 1 where these are many or wide.
-  template <class Popped>
-  u32 levels_read(StackId configuration, Popped popped) {
+  u32 levels_read(StackId configuration, std::span<const StackId> popped) {
+    const auto was_popped = [popped](StackId node) { return std::find(popped.begin(), popped.end(), node) != popped.end(); };
     nodes_.assign(1, configuration);
     u32 levels = 1;
     for (std::size_t begin = 0, end = 1; levels <= MOST_LEVELS; levels++) {
@@ -83,7 +82,7 @@ class UpperLevels {
           if (const StackEdge edge = stacks_.edges(nodes_[begin])[k]; edge.state != BOTTOM) number_of(edge.below);
       }
       end = nodes_.size();
-      if (std::none_of(nodes_.begin() + static_cast<std::ptrdiff_t>(begin), nodes_.end(), popped)) break;
+      if (std::none_of(nodes_.begin() + static_cast<std::ptrdiff_t>(begin), nodes_.end(), was_popped)) break;
     }
     return levels;
   }
