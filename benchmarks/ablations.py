@@ -245,7 +245,12 @@ DEVICES = (
         method=("stackmask.schema.structural_tag.tag_cache", "Arenas", "take", "Arena"),
         loads=("tools",),
     ),
-    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "hostile", "greedy", "batch", "levels")),
+    Device(
+        "nothing",
+        "",
+        0,
+        loads=("masks", "states", "automata", "words", "unique", "ambiguous", "levels", "tools", "hostile", "greedy", "batch"),
+    ),
 )
 UNCHANGED = "unchanged"
 

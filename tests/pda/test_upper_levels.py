@@ -20,7 +20,9 @@ BRACKETS: list[bytes | None] = [
 GRAMMARS = {
     "brackets of two kinds": "root ::= '(' root? ')' | '[' root? ']' | 'x'",
     "lists in brackets": "root ::= '(' (root (',' root)*)? ')' | '[' root ']' | 'x'",
-    "rules called from several rules": "root ::= '(' p ')' | '[' q ']' | 'x'\np ::= root ',' q | '[' q\nq ::= '(' root ')' | '[' p ']' | 'x'",
+    "rules called from several rules": (
+        "root ::= '(' p ')' | '[' q ']' | 'x'\np ::= root ',' q | '[' q\nq ::= '(' root ')' | '[' p ']' | 'x'"
+    ),
     "states that may end": "root ::= '(' root ')' | '(' root | '[' root (']' root?)? | 'x'",
     "stacks of several edges": "root ::= '(' root ')' | '(' root ']' | '[' root? ']' | '[' root ')' | 'x'",
     "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
