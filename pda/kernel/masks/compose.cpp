@@ -179,7 +179,7 @@ class MaskComposer {
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
   std::size_t looked_at_ = 0, added_ = 0;
   bool begins_value_ = false;  // a token enters a value that must differ
-  bool unites_ = false;  // nodes of the stack; but for states that can only end
+  bool unites_ = false;  // nodes of the stack
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false, counted_alone_ = false;
   Pooled<Lists> pooled_;
@@ -508,7 +508,7 @@ class MaskComposer {
 
   StackId return_to(StateId back, bool distinct, StackId below) {
     begins_value_ = begins_value_ || distinct;
-    unites_ = unites_ || (dfa_[back].flags & STATE_FINAL);
+    unites_ = unites_ || ((dfa_[back].flags & STATE_FINAL) && !dfa_.only_ends(back));  // see StackSet::push
     return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
   }
 

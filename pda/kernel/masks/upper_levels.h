@@ -27,7 +27,7 @@ class UpperLevels {
   // The mask of another configuration with the same upper levels, NONE if none is known.
   MaskId find(StackId configuration) {
     const u32* levels = stacks_.edge_count(configuration) ? levels_.find(top(configuration)) : nullptr;
-    if (!levels || *levels == 0 || !spell(configuration, *levels)) return NONE;
+    if (!levels || !spell(configuration, *levels)) return NONE;
     const u32 number = spelled_.find(words_.data(), words_.size());
     return number < masks_.size() ? masks_[number] : MaskId(NONE);
   }
