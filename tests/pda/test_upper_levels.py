@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
-from typing import Any
 
-import numpy as np
 import pytest
-from support.engines import Engine, prepare
+from support.engines import Engine, check_mask, prepare
 
 from stackmask.pda.ebnf import ebnf_grammar
 
@@ -32,41 +30,29 @@ GRAMMARS = {
 UNITED = ("states that may end", "counts")  # a return to a state that may end unites nodes
 
 
-def check(at: Any, rows: np.ndarray[Any, Any]) -> None:
-    """The mask is that of trying each token."""
-    at.fill_next_token_bitmask(rows, 0)
-    at.fill_by_trial(rows, 1)
-    differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
-    assert not differing.size, [BRACKETS[token] for token in differing[:8]]
-
-
-def new_rows() -> np.ndarray[Any, Any]:
-    return np.zeros((2, (len(BRACKETS) + 31) // 32), np.int32)
-
-
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_masks_above_every_stack(kernel: Engine, name: str) -> None:
     """Behind every text of up to eight brackets, in one grammar, short ones first and last."""
     for texts in (range(9), range(8, -1, -1)):
         prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS)
-        start, rows = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows()
+        start = kernel.Matcher(prepared, [len(BRACKETS) - 1])
         for size in texts:
             for brackets in product("([", repeat=size):
                 for end in ("", "x"):
                     at = start.fork()
                     if at.accept_bytes("".join((*brackets, end)).encode()):
-                        check(at, rows)
+                        check_mask(at, BRACKETS)
         assert prepared.statistics["same_levels"] > 20 or name in UNITED
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_masks_along_random_texts(kernel: Engine, name: str) -> None:
     prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS)
-    start, rows, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows(), Random(name)
+    start, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), Random(name)
     for _ in range(40):
         at = start.fork()
         for _ in range(30):
-            check(at, rows)
+            check_mask(at, BRACKETS)
             allowed = [token for token in at.allowed_tokens() if token != len(BRACKETS) - 1]
             if not allowed:
                 break
@@ -76,10 +62,10 @@ def test_masks_along_random_texts(kernel: Engine, name: str) -> None:
 def test_levels_share_masks(kernel: Engine) -> None:
     """A structure of 300 levels has as many configurations, and few masks that are composed."""
     prepared = prepare(kernel, ebnf_grammar(GRAMMARS["lists in brackets"]), BRACKETS)
-    at, rows = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows()
+    at = kernel.Matcher(prepared, [len(BRACKETS) - 1])
     for _ in range(300):
         assert at.accept_bytes(b"(")
-        check(at, rows)
+        check_mask(at, BRACKETS)
     assert prepared.statistics["masks"] < 12
     assert prepared.statistics["same_levels"] > 280
 
@@ -88,21 +74,17 @@ def test_wide_and_deep_tops_are_composed(kernel: Engine) -> None:
     """A token that pops more levels than are spelled, and a configuration with more edges: each is composed, and right."""
     tokens: list[bytes | None] = [b"(", b")", b")" * 24, b"x", b"x" + b")" * 20, None]
     prepared = prepare(kernel, ebnf_grammar("root ::= '(' root ')' | 'x'"), tokens)
-    at, rows = kernel.Matcher(prepared, [len(tokens) - 1]), np.zeros((2, 1), np.int32)
+    at = kernel.Matcher(prepared, [len(tokens) - 1])
     for _ in range(60):
         assert at.accept_bytes(b"(")
-        at.fill_next_token_bitmask(rows, 0)
-        at.fill_by_trial(rows, 1)
-        assert rows[0].tolist() == rows[1].tolist()
+        check_mask(at, tokens)
     assert prepared.statistics["same_levels"] == 0
     rules = [f"r{n} ::= '(' root ')' '{n}'" for n in range(40)]
     prepared = prepare(kernel, ebnf_grammar("\n".join(("root ::= 'x' | " + " | ".join(f"r{n}" for n in range(40)), *rules))), tokens)
     at = kernel.Matcher(prepared, [len(tokens) - 1])
     for _ in range(12):
         assert at.accept_bytes(b"(")
-        at.fill_next_token_bitmask(rows, 0)
-        at.fill_by_trial(rows, 1)
-        assert rows[0].tolist() == rows[1].tolist()
+        check_mask(at, tokens)
 
 
 def test_united_nodes_are_read_unseen(kernel: Engine) -> None:
@@ -110,23 +92,21 @@ def test_united_nodes_are_read_unseen(kernel: Engine) -> None:
     tokens: list[bytes | None] = [b"(", b"[", b"x", b"]", b")", b"(x]", b"(x)", b"((x]", b"([x])", None]
     for texts in (range(8), range(7, -1, -1)):
         prepared = prepare(kernel, ebnf_grammar("root ::= '(' root ')' | '(' root | '[' root ']' | 'x'"), tokens)
-        start, rows = kernel.Matcher(prepared, [len(tokens) - 1]), np.zeros((2, 1), np.int32)
+        start = kernel.Matcher(prepared, [len(tokens) - 1])
         for size in texts:
             for brackets in product("([", repeat=size):
                 at = start.fork()
                 assert at.accept_bytes("".join(brackets).encode())
-                at.fill_next_token_bitmask(rows, 0)
-                at.fill_by_trial(rows, 1)
-                assert rows[0].tolist() == rows[1].tolist(), brackets
+                check_mask(at, tokens)
 
 
 def test_masks_outlive_reclaims(kernel: Engine) -> None:
     """Nodes and states have other numbers after their tables were emptied; masks are those of trying all the same."""
     prepared = prepare(kernel, ebnf_grammar(GRAMMARS["lists in brackets"]), BRACKETS, memory=1 << 19)
-    start, rows, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), new_rows(), Random(3)
+    start, random = kernel.Matcher(prepared, [len(BRACKETS) - 1]), Random(3)
     for _ in range(300):
         at = start.fork()
         assert at.accept_bytes("".join(random.choices("([", k=60)).encode())
-        check(at, rows)
+        check_mask(at, BRACKETS)
     assert prepared.statistics["reclaims"] > 1
     assert prepared.statistics["same_levels"] > 100

@@ -64,3 +64,14 @@ def mask_of(at: Any, size: int) -> list[int]:
     bitmask = np.full((1, (size + 31) // 32), -1, dtype=np.int32)
     at.fill_next_token_bitmask(bitmask)
     return [int(i) for i in np.flatnonzero(np.unpackbits(bitmask.view(np.uint8), bitorder="little"))]
+
+
+def check_mask(at: Any, tokens: Sequence[bytes | None]) -> None:
+    """The mask is that of trying each token."""
+    import numpy as np
+
+    rows = np.zeros((2, (len(tokens) + 31) // 32), np.int32)
+    at.fill_next_token_bitmask(rows, 0)
+    at.fill_by_trial(rows, 1)
+    differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
+    assert not differing.size, [tokens[place] for place in differing[:8]]
