@@ -32,8 +32,6 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """The most inexact keywords that one error lists."""
-_USUAL: Final = (str, "schema", "enforce", "needed", "schema")
-"""The kind of the whitespace, and the options that are words, as most callers have them. PERF: one comparison, not five."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -53,17 +51,9 @@ class SchemaOptions(NamedTuple):
     distinct_keys: bool = DISTINCT_KEYS
 
     def checked(self) -> SchemaOptions:
-        """The same; a SchemaError where an option has a value that it does not know. Other whitespace is read as a regex later."""
-        if (self.whitespace.__class__, self.property_order, self.format, self.escapes, self.extra_properties) != _USUAL:
-            _check_option("property_order", self.property_order, ("schema", "any"))
-            _check_option("format", self.format, ("enforce", "annotate"))
-            _check_option("escapes", self.escapes, ("needed", "any"))
-            _check_option("extra_properties", self.extra_properties, ("schema", "closed"))
-            if not isinstance(self.whitespace, str | Separators):
-                raise SchemaError(f"whitespace must be a string, not {shown(self.whitespace)}")
-        if self.lenient and self.strict_keywords:
-            raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
-        return self
+        """The same, of plain types; a SchemaError where an option has an unknown value. Other whitespace is read as a regex later."""
+        # PERF: most callers have no others
+        return self if self[1:] == _OPTIONS[1:] and self.whitespace.__class__ is str else _checked(self)
 
 
 _OPTIONS: Final = SchemaOptions()
@@ -125,9 +115,8 @@ def checked_grammar(
     )
     if root == start.fragments.never:
         raise unsatisfiable(schema, options, documents, limits)
-    if options.strict_keywords and report.warnings:
-        found = "".join(f"\n  {message}" for message in report.messages[:MOST_PROBLEMS])
-        raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
+    if options.strict_keywords:
+        _check_keywords(report)
     return builder.build(ROOT), report
 
 
@@ -236,10 +225,6 @@ def _define(
     problems: list[Entry] = []
     before = len(builder.rules)
     while True:
-        # The rules that a failed attempt has left undefined are never called.
-        for left in range(before, len(builder.rules)):
-            if builder.rules[left] < 0:
-                builder.define(RuleId(left), fragments.never)
         registry = Registry(current, documents, closed=closed)
         compilation = Compilation(
             builder, fragments, registry, budget, any_order=any_order, formats=formats, distinct=options.distinct_keys
@@ -256,6 +241,10 @@ def _define(
                 raise _unsupported(problems, str(error)) from None
             problems.append(entry)
             current = without(current, entry.pointer)
+            # The rules that a failed attempt has left undefined are never called.
+            for left in range(before, len(builder.rules)):
+                if builder.rules[left] < 0:
+                    builder.define(RuleId(left), fragments.never)
         except LimitError as error:
             if problems and not options.lenient:
                 raise _unsupported(problems) from None
@@ -276,6 +265,28 @@ def _define(
             )
         finally:
             compilation.release()
+
+
+def _checked(options: SchemaOptions) -> SchemaOptions:
+    """As `SchemaOptions.checked`."""
+    _check_option("property_order", options.property_order, ("schema", "any"))
+    _check_option("format", options.format, ("enforce", "annotate"))
+    _check_option("escapes", options.escapes, ("needed", "any"))
+    _check_option("extra_properties", options.extra_properties, ("schema", "closed"))
+    if not isinstance(options.whitespace, str | Separators):
+        raise SchemaError(f"whitespace must be a string, not {shown(options.whitespace)}")
+    if options.lenient and options.strict_keywords:
+        raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
+    return options._replace(
+        lenient=bool(options.lenient), strict_keywords=bool(options.strict_keywords), distinct_keys=bool(options.distinct_keys)
+    )
+
+
+def _check_keywords(report: Report) -> None:
+    """Raise where keywords have no effect but were probably meant to."""
+    if report.warnings:
+        found = "".join(f"\n  {message}" for message in report.messages[:MOST_PROBLEMS])
+        raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
 
 
 def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:

@@ -101,7 +101,7 @@ class _Schema:
             options,
             _copies(documents) if documents else NO_DOCUMENTS,
             self._limits,
-            len(schema) if is_plain(schema) else None,
+            len(schema) if schema.__class__ is str or is_plain(schema) else None,
         )
 
     def unsatisfiable(self) -> UnsatisfiableError:
@@ -171,21 +171,22 @@ class JobReader:
         is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
             extra_properties = "closed" if is_type else "schema"
-        if documents is not NO_DOCUMENTS and not (isinstance(documents, Mapping) and all(isinstance(uri, str) for uri in documents)):
-            raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
-        options = SchemaOptions(
-            whitespace, property_order, bool(lenient), format, escapes, extra_properties, bool(strict_keywords), bool(distinct_keys)
-        ).checked()
+        distinct = False if distinct_keys is None else distinct_keys
+        options = SchemaOptions(whitespace, property_order, lenient, format, escapes, extra_properties, strict_keywords, distinct).checked()
         key, held = read_schema(schema, self._limits, self._texts)
-        if distinct_keys is None and is_type and has_free_keys(schema_of_key(key)):
+        if is_type and distinct_keys is None and has_free_keys(schema_of_key(key)):
             # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
             options = options._replace(distinct_keys=True)
-        others: _Documents = (
-            tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
-        )
+        others = () if documents is NO_DOCUMENTS else self._document_keys(documents)
         identity = ("json_schema", key, options, others)
         read = _Schema(identity, self._limits)
         return Job("json_schema", identity, partial(read.grammar, held), read.unsatisfiable, read.tell)
+
+    def _document_keys(self, documents: Mapping[str, object]) -> _Documents:
+        """The keys of the documents that references name, by their URIs."""
+        if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
+            raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
+        return tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items()))
 
     def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)

@@ -23,10 +23,15 @@ def check_is_schema(schema: Any) -> None:
     stackmask.pda.exceptions.SchemaError: no member of the object is a keyword of JSON Schema: 'name', 'age'; \
 this looks like an instance; a schema has the form {"type": "object", "properties": {"name": ...}}
     """
-    # PERF: the check of an abstract class is slower than all of this for a schema, which is a dict
-    if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or not schema:
-        return
-    found = None if _HOLDING.isdisjoint(schema) else _inside(schema)
+    if schema.__class__ is dict and _HOLDING.isdisjoint(schema) and not KNOWN.isdisjoint(schema):
+        return  # PERF: most schemas
+    if isinstance(schema, Mapping) and schema:
+        _check(schema)
+
+
+def _check(schema: Mapping[Any, Any]) -> None:
+    """As `check_is_schema`, for an object with members."""
+    found = _inside(schema)
     if found is not None:
         what, path, strict = found
         closed = ', and extra_properties="closed" for "strict": true' if strict else ""

@@ -198,8 +198,10 @@ class Compilation:
         """Define the rule `first` as the grammar of `schema`, and every rule that it needs; returns its node behind trivial calls."""
         self.pending.append((first, schema, self.registry.root))
         self.finish()
-        node = self.builder.rules[first]
-        nodes, seen = self.builder.nodes, {first}
+        node, nodes = self.builder.rules[first], self.builder.nodes
+        if nodes[node][0] != CALL:
+            return node
+        seen = {first}
         while nodes[node][0] == CALL and nodes[node][1] not in seen:
             following: RuleId = nodes[node][1]
             seen.add(following)
@@ -215,7 +217,8 @@ class Compilation:
                 if scope is None:
                     node = self.parts(self.algebra.writable(subject))
                 else:
-                    self.enter(scope)
+                    if scope is not self.scope:
+                        self.enter(scope)
                     node = self.node(subject)
                 self.builder.define(rule, node)
                 self.check_rules()
@@ -237,6 +240,8 @@ class Compilation:
         PERF: so most schemas need no search for notes, or a short one. A whole one takes 8 % of the compilation of a small schema.
         """
         noted, ways = self.noted, self.above
+        if not (noted or self.definitions or self.unread):
+            return NOTHING_NOTED
         if self.definitions or self.unread:
             known = {key[0] for key in self.rules if key.__class__ is tuple}
             for schema, _ in self.unread:
