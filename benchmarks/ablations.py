@@ -174,8 +174,8 @@ DEVICES = (
         "mask: text behind a blank",
         35,
         changes=(
-            ("base.h", "object_(spare_.count ? ", "object_(!OFF && spare_.count ? "),
-            ("base.h", "    if (spare_.count == KEPT || spare_.ended) {", "    if (OFF || spare_.count == KEPT || spare_.ended) {"),
+            ("pooled.h", "object_(spare_.count ? ", "object_(!OFF && spare_.count ? "),
+            ("pooled.h", "    if (spare_.count == KEPT || spare_.ended) {", "    if (OFF || spare_.count == KEPT || spare_.ended) {"),
         ),
         loads=("masks", "states", "levels"),
     ),
@@ -190,7 +190,7 @@ DEVICES = (
         "masks by upper levels",
         "growth: by levels around it",
         110,
-        changes=(("masks/upper_levels.h", "    if (!levels || ", "    if (OFF || !levels || "),),
+        changes=(("masks/upper_levels.h", "    if (levels == 0 || ", "    if (OFF || levels == 0 || "),),
         loads=("masks", "levels"),
     ),
     Device(

@@ -234,42 +234,6 @@ class PooledVector : public std::vector<T> {
   static inline constinit thread_local Spare spare_{};
 };
 
-// An object of many vectors that lives as long as a function's call, and takes over the memory of an earlier one. T::clear() empties it.
-template <class T>
-class Pooled {
- public:
-  Pooled() : object_(spare_.count ? spare_.kept[--spare_.count] : new T) {}
-  ~Pooled() {
-    if (spare_.count == KEPT || spare_.ended) {
-      delete object_;
-      return;
-    }
-    if (!spare_.cleaned) static thread_local const Cleaner cleaner;
-    object_->clear();
-    spare_.kept[spare_.count++] = object_;
-  }
-  Pooled(const Pooled&) = delete;
-  Pooled& operator=(const Pooled&) = delete;
-  T& operator*() const { return *object_; }
-
- private:
-  static constexpr std::size_t KEPT = 4;
-  struct Spare {  // as in PooledVector
-    T* kept[KEPT];
-    std::size_t count;
-    bool cleaned, ended;
-  };
-  struct Cleaner {
-    Cleaner() { spare_.cleaned = true; }
-    ~Cleaner() {
-      while (spare_.count) delete spare_.kept[--spare_.count];
-      spare_.ended = true;
-    }
-  };
-  static inline constinit thread_local Spare spare_{};
-  T* object_;
-};
-
 // Gives equal sequences of words the same number.
 class Interner {
  public:

@@ -24,17 +24,22 @@ GRAMMARS = {
     "rules that end with a rule": "root ::= '(' p | '[' q | 'x'\np ::= root r\nq ::= r | root ']'\nr ::= ')' | ',' root ')'",
     "states that may end": "root ::= '(' root ')' | '(' root | '[' root (']' root?)? | 'x'",
     "stacks of several edges": "root ::= '(' root ')' | '(' root ']' | '[' root? ']' | '[' root ')' | 'x'",
+    "rules that call one rule": (
+        "root ::= '(' p ')' | '(' q ']' | 'x'\np ::= root | '[' root ',' root\nq ::= root | '[' root ']' | '[' p"
+    ),
     "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
     "limits": "root ::= '(' root? ')' | '[' limited ']' | 'x'\nlimited[max_tokens=5] ::= root+",
 }
+CALLED_TOGETHER = ("rules that call one rule", "counts")
 UNITED = ("states that may end", "counts")  # a return to a state that may end unites nodes
 
 
+@pytest.mark.parametrize("many_places", [0, 128], ids=["calls together", "as always"])
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_masks_above_every_stack(kernel: Engine, name: str) -> None:
+def test_masks_above_every_stack(kernel: Engine, name: str, many_places: int) -> None:
     """Behind every text of up to eight brackets, in one grammar, short ones first and last."""
     for texts in (range(9), range(8, -1, -1)):
-        prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS)
+        prepared = prepare(kernel, ebnf_grammar(GRAMMARS[name]), BRACKETS, thresholds={"many_places": many_places})
         start = kernel.Matcher(prepared, [len(BRACKETS) - 1])
         for size in texts:
             for brackets in product("([", repeat=size):
@@ -43,6 +48,7 @@ def test_masks_above_every_stack(kernel: Engine, name: str) -> None:
                     if at.accept_bytes("".join((*brackets, end)).encode()):
                         check_mask(at, BRACKETS)
         assert prepared.statistics["same_levels"] > 20 or name in UNITED
+        assert (prepared.statistics["united_calls"] > 0) == (many_places == 0 and name in CALLED_TOGETHER)
 
 
 @pytest.mark.parametrize("name", GRAMMARS)

@@ -14,6 +14,7 @@
 
 #include "masks/class_loops.h"
 #include "masks/node_lists.h"
+#include "pooled.h"
 #include "rules/text_counts.h"
 #include "statistics.h"
 
@@ -68,19 +69,14 @@ class StateMaskBuilder : public MaskContext {
       each(own, tokens, excluded, moves, nested, scarce, hits, seeds, large, path);
     }
   };
-  static constexpr u64 MOST_KEPT = 50'000;  // work of a mask whose memory the next one takes over
-  Pooled<Lists> pooled_;
+  Pooled<Lists> pooled_{dfa.work()};
   Lists& l_ = *pooled_;
-  u64 spent_;  // before
 
  public:
-  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), spent_(dfa.work().spent()) {
+  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context) {
     if (path.size() < trie.max_token_bytes() + 2) path.resize(trie.max_token_bytes() + 2);
   }
   StateMaskBuilder(const StateMaskBuilder&) = delete;
-  ~StateMaskBuilder() {
-    if (dfa.work().spent() - spent_ > MOST_KEPT) l_.free();
-  }
   void build(ListId nodes, StateId state, bool guarded);
 
   // The mask.

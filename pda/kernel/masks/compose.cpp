@@ -18,11 +18,11 @@
 #include "list_index.h"
 #include "masks/reached_nodes.h"
 #include "masks/token_masks.h"
+#include "pooled.h"
 
 namespace stackmask {
 
 namespace {
-constexpr u64 MOST_KEPT = 50'000;  // work of a composition whose lists the next one takes over
 constexpr u32 FEW_EDGES = 4;  // are followed again where their node is popped again
 constexpr u32 MOST_SEEN = 100'000;  // more than any guard will have seen
 
@@ -38,7 +38,7 @@ class MaskComposer {
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
         statistics_(masks.statistics_), configuration_(configuration), sole_(stacks_.edge_count(configuration) == 1),
-        guards_(dfa_.nfa().any_distinct), spent_(dfa_.work().spent()), many_places_(guards_ ? NONE : trie_.thresholds().many_places),
+        guards_(dfa_.nfa().any_distinct), many_places_(guards_ ? NONE : trie_.thresholds().many_places),
         many_nodes_(guards_ ? ~std::size_t{0} : trie_.thresholds().covered_nodes) {
     const u8 flags = stacks_.guarded(configuration);
     // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
@@ -49,10 +49,6 @@ class MaskComposer {
   }
 
   MaskComposer(const MaskComposer&) = delete;
-  // Each entry of a list was counted as work. PERF: to ask each list for its size reads as much code as to compose a small mask.
-  ~MaskComposer() {
-    if (dfa_.work().spent() - spent_ > MOST_KEPT) l_.free();
-  }
 
   // State masks, NONE, sets of tokens, NONE, denied tokens.
   std::span<const u32> compose() {
@@ -151,7 +147,6 @@ class MaskComposer {
     }
     STACKMASK_NOINLINE void clear_rare() { covered.reset(), narrowed.clear(), called.clear(); }
     STACKMASK_NOINLINE void free() {
-      all_nodes_used = more_waiting_used = 0;
       const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
       each(places, all_nodes, more_waiting, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key,
            entering, leavings, calls, callers, popped, open, kept, seen, fresh);
@@ -171,7 +166,6 @@ class MaskComposer {
   StackId configuration_;
   bool sole_;  // it has one edge
   bool guards_;  // the grammar has some; otherwise the stack has no regions either, see coarse_stacks.h
-  u64 spent_;  // before
   // From how many places on calls wait for others, and how many nodes on covered ones are skipped; guards must know each way to a place.
   u32 many_places_;
   std::size_t many_nodes_;
@@ -182,7 +176,7 @@ class MaskComposer {
   bool unites_ = false;  // nodes of the stack
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false, counted_alone_ = false;
-  Pooled<Lists> pooled_;
+  Pooled<Lists> pooled_{dfa_.work()};
   Lists& l_ = *pooled_;
 
   STACKMASK_NOINLINE void add_denied() {
@@ -436,32 +430,28 @@ class MaskComposer {
   }
 
   // Continues in the states below an ended state, through guards that let the value pass.
-  void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
-    const u32 edges = stacks_.edge_count(from_below);
-    if (!guards_ && edges <= FEW_EDGES) {
-      dfa_.work().spend(2ull + edges);
-      l_.popped.push_back(from_below);
-      for (u32 k = 0; k < edges; k++) {
-        const StackEdge popped = stacks_.edges(from_below)[k];
-        if (popped.state != BOTTOM) go_on(from_nodes, popped.state, popped.below, from_passed);
-      }
-      return;
-    }
-    pop(from_nodes, from_below, from_passed, sole);
+  void leave(ListId nodes, StackId below, bool passed, bool sole) {
+    if (!guards_ && stacks_.edge_count(below) <= FEW_EDGES) go_below({nodes, below, passed}, sole);
+    else pop(nodes, below, passed, sole);
     while (!l_.leavings.empty()) {
       const Leaving at = l_.leavings.back();
       l_.leavings.pop_back();
-      const u32 count = stacks_.edge_count(at.below);
-      dfa_.work().spend(2ull + count);
-      l_.popped.push_back(at.below);
-      for (u32 k = 0; k < count; k++) {
-        const StackEdge popped = stacks_.edges(at.below)[k];
-        if (popped.state == BOTTOM) continue;
-        const u8 flags = dfa_[popped.state].flags;
-        if (flags & STATE_REGION) pop(at.nodes, popped.below, at.passed, sole);
-        else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
-        else go_on_in_caller(at.nodes, popped.state, popped.below, at.passed);
-      }
+      go_below(at, sole);
+    }
+  }
+
+  // Continues in the state of each edge of a popped node.
+  void go_below(const Leaving& at, bool sole) {
+    const u32 count = stacks_.edge_count(at.below);
+    dfa_.work().spend(2ull + count);
+    l_.popped.push_back(at.below);
+    for (u32 k = 0; k < count; k++) {
+      const StackEdge popped = stacks_.edges(at.below)[k];
+      if (popped.state == BOTTOM) continue;
+      const u8 flags = dfa_[popped.state].flags;
+      if (flags & STATE_REGION) pop(at.nodes, popped.below, at.passed, sole);
+      else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
+      else go_on_in_caller(at.nodes, popped.state, popped.below, at.passed);
     }
   }
 

@@ -26,8 +26,10 @@ class UpperLevels {
 
   // The mask of another configuration with the same upper levels, NONE if none is known.
   MaskId find(StackId configuration) {
-    const u32* levels = stacks_.edge_count(configuration) ? levels_.find(top(configuration)) : nullptr;
-    if (!levels || !spell(configuration, *levels)) return NONE;
+    if (!stacks_.edge_count(configuration)) return NONE;
+    const StateId state = top(configuration);
+    const u32 levels = state < levels_.size() ? levels_[state] : UNSEEN;
+    if (levels == 0 || !spell(configuration, levels)) return NONE;
     const u32 number = spelled_.find(words_.data(), words_.size());
     return number < masks_.size() ? masks_[number] : MaskId(NONE);
   }
@@ -36,24 +38,28 @@ class UpperLevels {
   void add(StackId configuration, MaskId mask, std::span<const StackId> popped) {
     if (!stacks_.edge_count(configuration) || popped.size() > MOST_POPPED) return;
     const StateId state = top(configuration);
-    u32* const most = levels_.find(state);
-    if (!most) return levels_.insert(state, 0);  // PERF: most states have a mask above one stack only
-    const u32 levels = levels_read(configuration, popped);
-    *most = std::max(levels, *most);
-    if (!spell(configuration, *most)) return;
+    if (levels_.size() <= state) levels_.resize(dfa_.size(), UNSEEN);
+    u8& levels = levels_[state];
+    if (levels == UNSEEN) {  // PERF: most states have a mask above one stack only
+      levels = 0;
+      return;
+    }
+    levels = std::max(levels, levels_read(configuration, popped));
+    if (!spell(configuration, levels)) return;
     const u32 number = spelled_.intern(words_.data(), words_.size());
     if (masks_.size() <= number) masks_.resize(number + 1, NONE);  // by more than one after an allocation failed here
     masks_[number] = mask;
   }
 
-  void clear() { levels_.clear(), spelled_.clear(), masks_ = {}; }
+  void clear() { levels_ = {}, spelled_.clear(), masks_ = {}; }
   std::size_t bytes() const { return levels_.bytes() + spelled_.bytes() + masks_.bytes(); }
 
  private:
   static constexpr u32 MOST_LEVELS = 16, MOST_WORDS = 64, MOST_POPPED = 256;
+  static constexpr u8 UNSEEN = 255;
   RuleDfa& dfa_;
   const StackSet& stacks_;
-  FlatMap levels_;  // by the state of the last edge on top; 0 after one composition
+  GrowingArray<u8> levels_;  // by the state of the last edge on top; 0 after one composition
   Interner spelled_;
   GrowingArray<MaskId> masks_;  // by number of what is spelled
   std::vector<StackId> nodes_;  // used by add() and spell(); kept to reuse their memory
@@ -69,10 +75,10 @@ class UpperLevels {
   }
 
   // The levels from the top down to the last in which a node was popped; MOST_LEVELS + 1 where these are many or wide.
-  u32 levels_read(StackId configuration, std::span<const StackId> popped) {
+  u8 levels_read(StackId configuration, std::span<const StackId> popped) {
     const auto was_popped = [popped](StackId node) { return std::find(popped.begin(), popped.end(), node) != popped.end(); };
     nodes_.assign(1, configuration);
-    u32 levels = 1;
+    u8 levels = 1;
     for (std::size_t begin = 0, end = 1; levels <= MOST_LEVELS; levels++) {
       for (; begin < end; begin++) {
         const u32 count = stacks_.edge_count(nodes_[begin]);
