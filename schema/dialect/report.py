@@ -381,7 +381,7 @@ def notable(schemas: Iterable[Any], scope: Scope, seen: set[int], noted: set[int
     quiet, sorts = _tables(dialect)
     while stack:
         schema, around = stack.pop()
-        if schema.__class__ in ATOMS:
+        if schema.__class__ in ATOMS or schema.__class__ is list:  # `dependencies` may name keys
             continue
         place = id(schema)
         if place in seen:

@@ -378,6 +378,11 @@ def deep(levels: int) -> dict[str, Any]:
             "definitions": {"X": NESTED},
         },
         {"dependencies": {"a": NESTED}, "properties": {"b": WRONG}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "dependencies": {"a": ["b"], "c": NESTED},
+            "properties": {"b": WRONG},
+        },
         {"properties": {"o": {"type": "object", "properties": {"a": {"$defs": {"b": NESTED}, "type": "object"}}}}},
         {"properties": {"o": {"type": "object", "properties": {"a": {"type": "string", "items": NESTED}}}}},
         {"type": "string", "minLength": 1, "items": NESTED},
