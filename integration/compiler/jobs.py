@@ -171,8 +171,9 @@ class JobReader:
         is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
             extra_properties = "closed" if is_type else "schema"
-        distinct = False if distinct_keys is None else distinct_keys
-        options = SchemaOptions(whitespace, property_order, lenient, format, escapes, extra_properties, strict_keywords, distinct).checked()
+        options = SchemaOptions(
+            whitespace, property_order, bool(lenient), format, escapes, extra_properties, bool(strict_keywords), bool(distinct_keys)
+        ).checked()
         key, held = read_schema(schema, self._limits, self._texts)
         if is_type and distinct_keys is None and has_free_keys(schema_of_key(key)):
             # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this

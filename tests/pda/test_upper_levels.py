@@ -12,7 +12,7 @@ from stackmask.pda.ebnf import ebnf_grammar
 
 BRACKETS: list[bytes | None] = [
     *("".join(each).encode() for size in (1, 2, 3, 4) for each in product(")]", repeat=size)),
-    *(b"(", b"[", b"()", b"[]", b"x", b"x)", b"x]]", b"])])])", b"(x", b"[(]", b"[x]))", b"),", b"],(", b",x)"),
+    *(b"(", b"[", b"()", b"[]", b"x", b"xx", b"x(x", b"x[x])", b"x)", b"x]]", b"])])])", b"(x", b"[(]", b"[x]))", b"),", b"],(", b",x)"),
     None,
 ]
 GRAMMARS = {
@@ -24,9 +24,8 @@ GRAMMARS = {
     "rules that end with a rule": "root ::= '(' p | '[' q | 'x'\np ::= root r\nq ::= r | root ']'\nr ::= ')' | ',' root ')'",
     "states that may end": "root ::= '(' root ')' | '(' root | '[' root (']' root?)? | 'x'",
     "stacks of several edges": "root ::= '(' root ')' | '(' root ']' | '[' root? ']' | '[' root ')' | 'x'",
-    "rules that call one rule": (
-        "root ::= '(' p ')' | '(' q ']' | 'x'\np ::= root | '[' root ',' root\nq ::= root | '[' root ']' | '[' p"
-    ),
+    "rules that call one rule": ("root ::= '(' p ')' | '(' q ']' | 'x'\np ::= root | '[' root ',' root\nq ::= root | '[' root ']' | '[' p"),
+    "calls below an end": "root ::= '(' root root? | '[' root ']' | 'x'",
     "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
     "limits": "root ::= '(' root? ')' | '[' limited ']' | 'x'\nlimited[max_tokens=5] ::= root+",
 }
