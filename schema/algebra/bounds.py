@@ -20,7 +20,7 @@ from itertools import combinations, islice
 from typing import Any, Final, NamedTuple
 
 from ...pda.budget import Budget
-from ..dialect.keyword_values import TYPES, Schema, same_value, types
+from ..dialect.keyword_values import LISTS, TYPES, Schema, same_value, types
 from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, VALUES, groups_of
 from ..dialect.references import Registry, Scope, referred
 
@@ -215,7 +215,7 @@ def type_bit(value: object) -> int:
         return 1
     if isinstance(value, bool):
         return 2
-    if isinstance(value, list | tuple):
+    if isinstance(value, LISTS):
         return 32
     if isinstance(value, Mapping):
         return 64

@@ -9,6 +9,7 @@ from typing import Any
 from ...pda.exceptions import SchemaError
 from ...pda.regex import split_length
 from ..dialect.keyword_values import (  # fmt: skip
+    LISTS,
     MOST_COUNTED,
     Numeral,
     Schema,
@@ -112,7 +113,7 @@ class Keywords:
         if groups & VALUES:
             if "enum" in schema:
                 values = schema["enum"]
-                if not isinstance(values, list | tuple):
+                if not isinstance(values, LISTS):
                     raise Malformed(schema, "enum", "must be an array")
                 result = self.boolean.intersect(result, self.of_values(values))
             if "const" in schema and "const" in keyword_groups:
@@ -204,7 +205,7 @@ class Keywords:
         for keyword in ("dependentRequired", "dependencies"):
             if keyword in schema and keyword in keyword_groups:
                 for name, value in mapping(schema, keyword).items():
-                    if keyword == "dependentRequired" or isinstance(value, list | tuple):
+                    if keyword == "dependentRequired" or isinstance(value, LISTS):
                         clauses += [(lacks(name), requires(other)) for other in names(schema, keyword, value) if other != name]
         # Keys that are only required have no place of their own: another subschema may declare them.
         return Object(tuple(properties), tuple(dict.fromkeys(atoms)), tuple(clauses), low, high)
@@ -232,7 +233,7 @@ class Keywords:
                 constants.add(value)
             elif isinstance(value, str):
                 words.append(value)
-            elif isinstance(value, list | tuple):
+            elif isinstance(value, LISTS):
                 items = tuple(frozenset((self.numbering.constant(item),)) for item in value)
                 array_parts.append(Array(items, NEVER, len(items), len(items)))
             elif isinstance(value, Mapping):
@@ -284,7 +285,7 @@ def dependents(schema: Schema, keyword_groups: Mapping[str, int]) -> list[tuple[
     for keyword in ("dependentSchemas", "dependencies"):
         if keyword in schema and keyword in keyword_groups:
             for name, value in mapping(schema, keyword).items():
-                if keyword == "dependentSchemas" or not isinstance(value, list | tuple):
+                if keyword == "dependentSchemas" or not isinstance(value, LISTS):
                     found.append((name, value))
     return found
 
@@ -296,7 +297,7 @@ def required_names(schema: Schema, keyword_groups: Mapping[str, int]) -> Iterato
     for keyword in ("dependentRequired", "dependencies"):
         if keyword in schema and keyword in keyword_groups:
             for value in mapping(schema, keyword).values():
-                if isinstance(value, list | tuple):
+                if isinstance(value, LISTS):
                     yield from names(schema, keyword, value)
 
 

@@ -19,6 +19,8 @@ Schema = dict[str, Any]
 Numeral = int | float | Decimal
 ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 """The classes of values of JSON that hold no others."""
+LISTS: Final = (list, tuple)
+"""PERF: each evaluation of `list | tuple` makes a type."""
 _LARGE: Final = 2**64
 MOST_COUNTED: Final = 2_000_000_000
 """Counts of characters, items and members have 32 bits, and no text is as long as this. A larger upper bound counts as no bound."""
@@ -116,7 +118,7 @@ def flag(schema: Schema, keyword: str) -> bool:
 def names(schema: Schema, keyword: str, value: object) -> Sequence[str]:
     """An array of strings."""
     # PERF: a set of classes takes half the time of a generator
-    if isinstance(value, list | tuple) and ({*map(type, value)} <= _STRING or all(isinstance(name, str) for name in value)):
+    if isinstance(value, LISTS) and ({*map(type, value)} <= _STRING or all(isinstance(name, str) for name in value)):
         return value
     raise Malformed(schema, keyword, "must be an array of strings")
 
@@ -132,7 +134,7 @@ def mapping(schema: Schema, keyword: str) -> Mapping[str, Any]:
 def schemas(schema: Schema, keyword: str) -> Sequence[Any]:
     """An array of schemas that is not empty."""
     value = schema[keyword]
-    if not isinstance(value, list | tuple) or not value:
+    if not isinstance(value, LISTS) or not value:
         raise Malformed(schema, keyword, "must be an array of schemas that is not empty")
     return value
 
@@ -148,7 +150,7 @@ def text(schema: Schema, keyword: str) -> str:
 def item_schemas(schema: Schema, keyword_groups: Mapping[str, int]) -> tuple[Sequence[Any], Any]:
     """The schemas of the first items, and that of all others; `keyword_groups` are the keywords in force."""
     items = schema.get("items", True)
-    if items.__class__ is not dict and isinstance(items, list | tuple):
+    if items.__class__ is not dict and isinstance(items, LISTS):
         return items, schema.get("additionalItems", True)
     return (schemas(schema, "prefixItems") if "prefixItems" in schema and "prefixItems" in keyword_groups else ()), items
 
@@ -157,7 +159,7 @@ def types(schema: Schema) -> Sequence[str]:
     """The names that `type` lists."""
     kind = schema["type"]
     kinds = (kind,) if isinstance(kind, str) else kind
-    if not isinstance(kinds, list | tuple) or not kinds:
+    if not isinstance(kinds, LISTS) or not kinds:
         raise Malformed(schema, "type", "must be a type or an array of types")
     for name in kinds:
         if name not in TYPES:
@@ -195,7 +197,7 @@ def _flat_key(value: object) -> str:
         item = stack.pop()
         if isinstance(item, _Name):
             parts.append(f"{len(item.name)}:{item.name}")
-        elif isinstance(item, list | tuple):
+        elif isinstance(item, LISTS):
             parts.append(f"[{len(item)}")
             stack.extend(reversed(item))
         elif isinstance(item, Mapping):

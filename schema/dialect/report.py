@@ -19,7 +19,7 @@ from ...pda.exceptions import shown
 from ..formats import is_known
 from .dialects import Dialect
 from .guidance import NAME
-from .keyword_values import ATOMS, pointer_token
+from .keyword_values import ATOMS, LISTS, pointer_token
 from .references import MANY, NAMED, ONE, Registry, Scope
 from .unknown_keywords import ANNOTATIONS, HOLDERS, KNOWN, note_on_unknown
 
@@ -278,7 +278,7 @@ def _follow(registry: Registry, formats: bool, noted: Noted, found: list[_Note])
             value = schema[keyword]
             if value.__class__ in ATOMS:
                 continue
-            if isinstance(value, list | tuple):
+            if isinstance(value, LISTS):
                 members: Iterable[tuple[Any, Any]] = enumerate(value)
                 values: Iterable[Any] = value
             elif keyword in ONE:
@@ -338,7 +338,7 @@ def _search(registry: Registry, formats: bool, places: Set[int] | None, found: l
                     members = value.items()
                 elif sort & _ONE:
                     inner.append((value, holder, scope, depth + 1))
-            elif sort & _MANY and isinstance(value, list | tuple):
+            elif sort & _MANY and isinstance(value, LISTS):
                 members = enumerate(value)
             inner += [
                 (member, (holder, step), scope, depth + 1)
@@ -457,7 +457,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
                     members = value.items()
                 elif keyword in ONE:
                     inner.append((value, holder, scope, depth + 1))
-            elif keyword in MANY and isinstance(value, list | tuple):
+            elif keyword in MANY and isinstance(value, LISTS):
                 members = enumerate(value)
             inner += [(member, (holder, step), scope, depth + 1) for step, member in members]
         inner.reverse()

@@ -22,6 +22,7 @@ from ..algebra.finite import Finite
 from ..algebra.from_keywords import text_part
 from ..dialect.keyword_values import (  # fmt: skip
     ATOMS,
+    LISTS,
     MOST_COUNTED,
     Schema,
     bounds,
@@ -503,7 +504,9 @@ class Compilation:
             return f.object
         if self.depth >= DEEPEST_INLINE:
             return self.deferred(schema)
-        properties = mapping(schema, "properties")
+        properties = schema.get("properties")
+        if properties.__class__ is not dict:
+            properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         node = self.node
         self.depth += 1
@@ -594,7 +597,7 @@ class Compilation:
         b, f = self.builder, self.fragments
         if "enum" in schema:
             values = schema["enum"]
-            if not isinstance(values, list | tuple):
+            if not isinstance(values, LISTS):
                 raise Malformed(schema, "enum", "must be an array")
             if "const" in schema and "const" in self.keyword_groups:
                 return None
