@@ -430,28 +430,33 @@ class MaskComposer {
   }
 
   // Continues in the states below an ended state, through guards that let the value pass.
-  void leave(ListId nodes, StackId below, bool passed, bool sole) {
-    if (!guards_ && stacks_.edge_count(below) <= FEW_EDGES) go_below({nodes, below, passed}, sole);
-    else pop(nodes, below, passed, sole);
+  void leave(ListId from_nodes, StackId from_below, bool from_passed, bool sole) {
+    const u32 edges = stacks_.edge_count(from_below);
+    // PERF: the same loop for both cases takes 3 % longer in ambiguous grammars. Without guards there are no regions either.
+    if (!guards_ && edges <= FEW_EDGES) {
+      dfa_.work().spend(2ull + edges);
+      l_.popped.push_back(from_below);
+      for (u32 k = 0; k < edges; k++) {
+        const StackEdge popped = stacks_.edges(from_below)[k];
+        if (popped.state != BOTTOM) go_on(from_nodes, popped.state, popped.below, from_passed);
+      }
+      return;
+    }
+    pop(from_nodes, from_below, from_passed, sole);
     while (!l_.leavings.empty()) {
       const Leaving at = l_.leavings.back();
       l_.leavings.pop_back();
-      go_below(at, sole);
-    }
-  }
-
-  // Continues in the state of each edge of a popped node.
-  void go_below(const Leaving& at, bool sole) {
-    const u32 count = stacks_.edge_count(at.below);
-    dfa_.work().spend(2ull + count);
-    l_.popped.push_back(at.below);
-    for (u32 k = 0; k < count; k++) {
-      const StackEdge popped = stacks_.edges(at.below)[k];
-      if (popped.state == BOTTOM) continue;
-      const u8 flags = dfa_[popped.state].flags;
-      if (flags & STATE_REGION) pop(at.nodes, popped.below, at.passed, sole);
-      else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
-      else go_on_in_caller(at.nodes, popped.state, popped.below, at.passed);
+      const u32 count = stacks_.edge_count(at.below);
+      dfa_.work().spend(2ull + count);
+      l_.popped.push_back(at.below);
+      for (u32 k = 0; k < count; k++) {
+        const StackEdge popped = stacks_.edges(at.below)[k];
+        if (popped.state == BOTTOM) continue;
+        const u8 flags = dfa_[popped.state].flags;
+        if (flags & STATE_REGION) pop(at.nodes, popped.below, at.passed, sole);
+        else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
+        else go_on_in_caller(at.nodes, popped.state, popped.below, at.passed);
+      }
     }
   }
 
