@@ -32,6 +32,11 @@ STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
 """A function that compilations begun in this context call at every step: it returns the exception to end with, or None to continue."""
 
 
+def time_is_over(seconds: float) -> LimitError:
+    """The error of a compilation that took longer than it may."""
+    return LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
+
+
 class Budget:
     """The limits of one compilation and the work that it has done; made once and handed down to every operation."""
 
@@ -59,8 +64,7 @@ class Budget:
     def _check(self) -> None:
         """Raise where the time is over, or nobody waits for the result any longer."""
         if time.monotonic() > self.deadline:
-            seconds = self.limits.compile_seconds
-            raise LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
+            raise time_is_over(self.limits.compile_seconds)
         if self.stop is not None and (error := self.stop()) is not None:
             raise error
 

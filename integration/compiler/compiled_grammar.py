@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Self
 
 from ...pda import html
+from ...pda.budget import time_is_over
 from ...pda.captures import CaptureReader
 from ...pda.embed import compact
 from ...pda.engine import KernelGrammar
@@ -202,7 +203,7 @@ class CompiledGrammar:
         middle = time.monotonic()
         left = limits.compile_seconds - (middle - start)
         if left <= 0:
-            raise _time_is_over(limits.compile_seconds)
+            raise time_is_over(limits.compile_seconds)
         if isinstance(grammar, PackedGrammar):
             form: Grammar | bytes = grammar.for_engine
             rules, nodes = grammar.rules, grammar.nodes
@@ -241,11 +242,6 @@ class CompiledGrammar:
         report = "\n".join(f"{entry.status:12} {entry.pointer or '/'} {entry.note}".rstrip() for entry in entries)
         text = str(self.grammar) if stats.nodes <= SHOWN_NODES else f"{stats.nodes} nodes are too many to show"
         return html.table(rows) + (html.details("report", report) if report else "") + html.details("rules", text[:SHOWN_TEXT])
-
-
-def _time_is_over(seconds: float) -> LimitError:
-    """The error of a compilation that took longer than it may."""
-    return LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
 
 
 def _restored(kind: type[CompiledGrammar], data: bytes, vocabulary: Vocabulary, limits: Limits) -> CompiledGrammar:

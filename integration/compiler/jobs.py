@@ -101,7 +101,7 @@ class _Schema:
             options,
             _copies(documents) if documents else NO_DOCUMENTS,
             self._limits,
-            len(schema) if schema.__class__ is str or is_plain(schema) else None,
+            len(schema) if is_plain(schema) else None,
         )
 
     def unsatisfiable(self) -> UnsatisfiableError:

@@ -30,7 +30,7 @@ from io import FileIO
 from multiprocessing.connection import Connection
 from typing import Any, Final, Literal
 
-from ...pda.budget import STOP
+from ...pda.budget import STOP, time_is_over
 from ...pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from ...pda.limits import Limits
 from ...pda.vocabulary import Vocabulary
@@ -354,8 +354,7 @@ class _WorkerProcess:
             if not self._answers_within(min(SLOW_AFTER, self._seconds)):
                 outlast()
                 if not self._answers_within(max(0.0, self._seconds - SLOW_AFTER)):
-                    limit = self._limits.compile_seconds
-                    raise _LostError(LimitError(f"compilation took more than {limit:g} s", limit="compile_seconds", value=limit))
+                    raise _LostError(time_is_over(self._limits.compile_seconds))
             is_over, answer, sizes = self._channel.recv()
             buffers = self._buffers(sizes)
         except (EOFError, OSError):

@@ -370,19 +370,16 @@ class Registry:
 
     def _open(self, uri: str, schema: Any) -> Resource:
         """Add a document under the requested URI, and under that of its own identifier."""
-        dialect, own = self.default, uri
-        is_object = isinstance(schema, dict)
-        if is_object:
-            if "$schema" in schema:
-                dialect = self._dialect(schema, dialect)
-            identifier = schema.get(dialect.identifier)
-            if isinstance(identifier, str) and not (dialect.lone_reference and "$ref" in schema):
-                own = resolve_uri(uri, identifier.partition("#")[0])
+        dialect = self._dialect(schema, self.default)
+        identifier = schema.get(dialect.identifier) if isinstance(schema, dict) else None
+        own = uri
+        if isinstance(identifier, str) and not (dialect.lone_reference and "$ref" in schema):
+            own = resolve_uri(uri, identifier.partition("#")[0])
         document = Resource(own, schema, dialect)
         self.opened.append(document)
         self.resources[uri] = document
         self.resources.setdefault(own, document)
-        if is_object:
+        if isinstance(schema, dict):
             self.embedded[id(schema)] = document
         return document
 

@@ -199,10 +199,8 @@ class Compilation:
         """Define the rule `first` as the grammar of `schema`, and every rule that it needs; returns its node behind trivial calls."""
         self.pending.append((first, schema, self.registry.root))
         self.finish()
-        node, nodes = self.builder.rules[first], self.builder.nodes
-        if nodes[node][0] != CALL:
-            return node
-        seen = {first}
+        node = self.builder.rules[first]
+        nodes, seen = self.builder.nodes, {first}
         while nodes[node][0] == CALL and nodes[node][1] not in seen:
             following: RuleId = nodes[node][1]
             seen.add(following)
@@ -218,8 +216,7 @@ class Compilation:
                 if scope is None:
                     node = self.parts(self.algebra.writable(subject))
                 else:
-                    if scope is not self.scope:
-                        self.enter(scope)
+                    self.enter(scope)
                     node = self.node(subject)
                 self.builder.define(rule, node)
                 self.check_rules()
@@ -241,8 +238,6 @@ class Compilation:
         PERF: so most schemas need no search for notes, or a short one. A whole one takes 8 % of the compilation of a small schema.
         """
         noted, ways = self.noted, self.above
-        if not (noted or self.definitions or self.unread):
-            return NOTHING_NOTED
         if self.definitions or self.unread:
             known = {key[0] for key in self.rules if key.__class__ is tuple}
             for schema, _ in self.unread:
@@ -504,9 +499,7 @@ class Compilation:
             return f.object
         if self.depth >= DEEPEST_INLINE:
             return self.deferred(schema)
-        properties = schema.get("properties")
-        if properties.__class__ is not dict:
-            properties = mapping(schema, "properties")
+        properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         node = self.node
         self.depth += 1

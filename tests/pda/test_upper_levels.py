@@ -24,7 +24,7 @@ GRAMMARS = {
     "rules that end with a rule": "root ::= '(' p | '[' q | 'x'\np ::= root r\nq ::= r | root ']'\nr ::= ')' | ',' root ')'",
     "states that may end": "root ::= '(' root ')' | '(' root | '[' root (']' root?)? | 'x'",
     "stacks of several edges": "root ::= '(' root ')' | '(' root ']' | '[' root? ']' | '[' root ')' | 'x'",
-    "rules that call one rule": ("root ::= '(' p ')' | '(' q ']' | 'x'\np ::= root | '[' root ',' root\nq ::= root | '[' root ']' | '[' p"),
+    "rules that call one rule": "root ::= '(' p ')' | '(' q ']' | 'x'\np ::= root | '[' root ',' root\nq ::= root | '[' root ']' | '[' p",
     "calls below an end": "root ::= '(' root root? | '[' root ']' | 'x'",
     "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
     "limits": "root ::= '(' root? ')' | '[' limited ']' | 'x'\nlimited[max_tokens=5] ::= root+",
