@@ -72,9 +72,9 @@ class MaskComposer {
     return l_.key;
   }
 
-  // Whether the mask depends on the upper levels of the stack alone; the nodes that it popped, in any order.
-  bool reads_upper_levels() const { return !unites_ && !guards_; }
-  std::span<const StackId> popped() const { return l_.popped; }
+  // Whether the mask depends on the upper levels of the stack alone, see upper_levels.h; the nodes whose edges it read, in any order.
+  bool reads_upper_levels() const { return !guards_ && !joins_ && (!unites_ || dfa_.nfa().heads.empty()); }
+  std::span<const StackId> read() const { return l_.read; }
 
  private:
   // A state above a stack; or, if the state is NONE, a stack to which a state above it was left.
@@ -131,7 +131,7 @@ class MaskComposer {
     // Used by go_on(), leave() and take(); kept to reuse their memory.
     std::vector<Reached> entering;
     std::vector<Leaving> leavings;
-    std::vector<StackId> popped;  // each as often as it was
+    std::vector<StackId> read;  // nodes, each as often as it was
     std::vector<WaitingCall> calls;  // a heap, least ranks first
     std::vector<StackId> callers;
     FlatMap called;  // rules at lists of nodes
@@ -143,13 +143,13 @@ class MaskComposer {
       for (; all_nodes_used; all_nodes_used--) all_nodes[all_nodes_used - 1].clear();
       place_of.clear(), places.clear(), visits.clear(), used.clear(), token_sets.clear(), unverified.clear(), refuted.clear();
       left.clear(), spelled.clear(), spelled_alone.clear(), bits.clear(), key.clear(), entering.clear(), leavings.clear(), calls.clear();
-      popped.clear(), open.clear(), kept.clear(), seen.clear(), fresh.clear();
+      read.clear(), open.clear(), kept.clear(), seen.clear(), fresh.clear();
     }
     STACKMASK_NOINLINE void clear_rare() { covered.reset(), narrowed.clear(), called.clear(); }
     STACKMASK_NOINLINE void free() {
       const auto each = [](auto&... list) { (..., std::exchange(list, {})); };
       each(places, all_nodes, more_waiting, visits, used, token_sets, unverified, refuted, left, spelled, spelled_alone, bits, key,
-           entering, leavings, calls, callers, popped, open, kept, seen, fresh);
+           entering, leavings, calls, callers, read, open, kept, seen, fresh);
     }
   };
   TokenMasks& masks_;
@@ -173,7 +173,7 @@ class MaskComposer {
   u32 all_values_;  // the number of values that guards and scopes may have seen after a token
   std::size_t looked_at_ = 0, added_ = 0;
   bool begins_value_ = false;  // a token enters a value that must differ
-  bool unites_ = false;  // nodes of the stack
+  bool unites_ = false, joins_ = false;  // nodes of the stack: returns to states that may end, and calls of one rule
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false, counted_alone_ = false;
   Pooled<Lists> pooled_{dfa_.work()};
@@ -393,7 +393,7 @@ class MaskComposer {
         l_.calls.pop_back();
       }
       if (const StackId all = l_.callers.size() > 1 ? stacks_.join(l_.callers) : NO_STACK; all != NO_STACK) {
-        statistics_.united_calls++, unites_ = true;
+        statistics_.united_calls++, joins_ = true;
         l_.callers.assign(1, all);
       }
       for (const StackId below : l_.callers) go_on(first.nodes, dfa_.start(first.rule), below, false);
@@ -435,7 +435,7 @@ class MaskComposer {
     // PERF: the same loop for both cases takes 3 % longer in ambiguous grammars. Without guards there are no regions either.
     if (!guards_ && edges <= FEW_EDGES) {
       dfa_.work().spend(2ull + edges);
-      l_.popped.push_back(from_below);
+      l_.read.push_back(from_below);
       for (u32 k = 0; k < edges; k++) {
         const StackEdge popped = stacks_.edges(from_below)[k];
         if (popped.state != BOTTOM) go_on(from_nodes, popped.state, popped.below, from_passed);
@@ -448,7 +448,7 @@ class MaskComposer {
       l_.leavings.pop_back();
       const u32 count = stacks_.edge_count(at.below);
       dfa_.work().spend(2ull + count);
-      l_.popped.push_back(at.below);
+      l_.read.push_back(at.below);
       for (u32 k = 0; k < count; k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
@@ -503,7 +503,10 @@ class MaskComposer {
 
   StackId return_to(StateId back, bool distinct, StackId below) {
     begins_value_ = begins_value_ || distinct;
-    unites_ = unites_ || ((dfa_[back].flags & STATE_FINAL) && !dfa_.only_ends(back));  // see StackSet::push
+    if ((dfa_[back].flags & STATE_FINAL) && !dfa_.only_ends(back)) {  // its node has the edges of the node below, see StackSet::push
+      unites_ = true;
+      l_.read.push_back(below);
+    }
     return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
   }
 
@@ -533,7 +536,7 @@ MaskId TokenMasks::compose(StackId configuration) {
   MaskComposer composer(*this, configuration);
   const std::span<const u32> key = composer.compose();
   const MaskId id(masks_.intern(key.data(), key.size()));
-  if (composer.reads_upper_levels()) upper_levels_.add(configuration, id, composer.popped());
+  if (composer.reads_upper_levels()) upper_levels_.add(configuration, id, composer.read());
   return id;
 }
 

@@ -8,8 +8,12 @@
 // to spell is remembered by the state of the last edge on top: as many as a composition with this state there has read so far. A text of
 // more levels than its composition read is only found less often.
 //
-// A composition reads the edges of the nodes that it pops, if all that it pushes are single edges above nodes. Where it unites nodes, their
-// stacks are compared to the bottom, so such a mask is not kept here; nor is one under guards, which ask the whole stack.
+// A composition reads the edges of the nodes that it pops. Where a rule returns to a state that may end, its node is united with the node below
+// it, which is read, too. That is one level, however far down the union compares: the node below is closed under popping, so whatever
+// it holds under the same state it already has itself, and united with that it stays what it is.
+//
+// Some masks depend on the whole stack, and are not kept: those under guards, those of joined calls, whose unions are of any nodes, and those of
+// returns as above where states count, since a union then drops stacks that others cover (covered_stacks.h).
 //
 // A lookup takes time by the words, at most MOST_WORDS. Tested by tests/pda/test_upper_levels.py.
 #pragma once
@@ -34,9 +38,9 @@ class UpperLevels {
     return number < masks_.size() ? masks_[number] : MaskId(NONE);
   }
 
-  // Keeps the mask of a configuration, whose composition popped these nodes.
-  void add(StackId configuration, MaskId mask, std::span<const StackId> popped) {
-    if (!stacks_.edge_count(configuration) || popped.size() > MOST_POPPED) return;
+  // Keeps the mask of a configuration, whose composition read these nodes.
+  void add(StackId configuration, MaskId mask, std::span<const StackId> read) {
+    if (!stacks_.edge_count(configuration) || read.size() > MOST_READ) return;
     const StateId state = top(configuration);
     if (levels_.size() <= state) levels_.resize(dfa_.size(), UNSEEN);
     u8& levels = levels_[state];
@@ -44,7 +48,7 @@ class UpperLevels {
       levels = 0;
       return;
     }
-    levels = std::max(levels, levels_read(configuration, popped));
+    levels = std::max(levels, levels_read(configuration, read));
     if (!spell(configuration, levels)) return;
     const u32 number = spelled_.intern(words_.data(), words_.size());
     if (masks_.size() <= number) masks_.resize(number + 1, NONE);  // by more than one after an allocation failed here
@@ -55,7 +59,7 @@ class UpperLevels {
   std::size_t bytes() const { return levels_.bytes() + spelled_.bytes() + masks_.bytes(); }
 
  private:
-  static constexpr u32 MOST_LEVELS = 16, MOST_WORDS = 64, MOST_POPPED = 256;
+  static constexpr u32 MOST_LEVELS = 16, MOST_WORDS = 64, MOST_READ = 256;
   static constexpr u8 UNSEEN = 255;
   RuleDfa& dfa_;
   const StackSet& stacks_;
@@ -74,9 +78,9 @@ class UpperLevels {
     return static_cast<u32>(nodes_.size() - 1);
   }
 
-  // The levels from the top down to the last in which a node was popped; MOST_LEVELS + 1 where these are many or wide.
-  u8 levels_read(StackId configuration, std::span<const StackId> popped) {
-    const auto was_popped = [popped](StackId node) { return std::find(popped.begin(), popped.end(), node) != popped.end(); };
+  // The levels from the top down to the last in which a node was read; MOST_LEVELS + 1 where these are many or wide.
+  u8 levels_read(StackId configuration, std::span<const StackId> read) {
+    const auto was_read = [read](StackId node) { return std::find(read.begin(), read.end(), node) != read.end(); };
     nodes_.assign(1, configuration);
     u8 levels = 1;
     for (std::size_t begin = 0, end = 1; levels <= MOST_LEVELS; levels++) {
@@ -88,7 +92,7 @@ class UpperLevels {
           if (const StackEdge edge = stacks_.edges(nodes_[begin])[k]; edge.state != BOTTOM) number_of(edge.below);
       }
       end = nodes_.size();
-      if (std::none_of(nodes_.begin() + static_cast<std::ptrdiff_t>(begin), nodes_.end(), was_popped)) break;
+      if (std::none_of(nodes_.begin() + static_cast<std::ptrdiff_t>(begin), nodes_.end(), was_read)) break;
     }
     return levels;
   }
