@@ -245,7 +245,7 @@ KEYS = ", ".join(f'"k{number}": {{"type": "integer"}}' for number in range(60))
 SUMS = "root ::= root '+' root | root '*' root | '(' root ')' | [0-9]+"
 SPANS = "root ::= x{1,40} 'c'\nx[max_tokens=3] ::= y{1,30} ' '?\ny[max_tokens=2] ::= [ab] | 'ab'"
 LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
-    "counts in counts": (lambda: regex_grammar(r"(?:(?:[ab]{1,90}c?){1,100}d?){1,91}e"), "ab" * 9, 9_890),
+    "counts in counts": (lambda: regex_grammar(r"(?:(?:[ab]{1,90}c?){1,100}d?){1,91}e"), "ab" * 9, 9_865),
     "overlapping pieces": (lambda: regex_grammar("(?:a|[ab]|[a-c]d?|[b-d]{2,9}){3,40}x"), "abcabcabcbcd", 15_900),
     "keys in any order": (lambda: schema(f'{{"properties": {{{KEYS}}}, "additionalProperties": false}}'), '{"k3":1,"k41":2,"k7":3', 72_000),
     "some of the keys": (
@@ -253,11 +253,11 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
         '{"k3":1,"k41":2,"k7":3',
         72_200,
     ),
-    "ambiguous rules": (lambda: ebnf_grammar(SUMS), "1+2*3+4*5", 4_180),
+    "ambiguous rules": (lambda: ebnf_grammar(SUMS), "1+2*3+4*5", 4_170),
     "rules in counted rules": (
         lambda: ebnf_grammar("root ::= x{0,90} 'c'\nx ::= y{0,90} ' '?\ny ::= z{2,90}\nz ::= [ab] | 'ab'"),
         "abab ab",
-        21_400,
+        21_380,
     ),
     "tokens of a span": (lambda: ebnf_grammar(SPANS), "abab ab", 306_000),
     "temperatures": (lambda: ebnf_grammar("root ::= x*\nx[temperature=0.5] ::= '(' x* ')' | [a-z]"), "((((a(b", 15_600),

@@ -374,17 +374,19 @@ std::pair<u64, u32> ClassLoops::row_of_states(NfaStateId first, u64 needed) {
       nfa_.expand(reached[i]);
       dfa_.work().spend(2);
       if (nfa_.counting(reached[i]).head != NONE || nfa_.counting(reached[i]).body != NONE) continue;
-      PooledVector<Move> moves;
+      PooledVector<Edge> moves;
       for (u32 e = nfa_.states[reached[i]].first; e != NONE; e = nfa_.edges[e].next) {
         const Edge& edge = nfa_.edges[e];
         if (edge.kind == EDGE_EPSILON && reached.size() < MOST_BETWEEN) reached.push_back(edge.target);
-        if (edge.kind != EDGE_BYTE || edge.lo > 127) continue;
-        auto move = std::find_if(moves.begin(), moves.end(), [&](const Move& each) { return each.target == edge.target; });
-        if (move == moves.end()) move = moves.insert(moves.end(), {edge.target, {}});
-        move->bytes.add(edge.lo, std::min<u8>(edge.hi, 127));
+        if (edge.kind == EDGE_BYTE && edge.lo <= 127) moves.push_back(edge);
       }
-      for (const Move& move : moves)
+      dfa_.work().spend(moves.size());
+      std::ranges::sort(moves, {}, &Edge::target);
+      for (std::size_t m = 0; m < moves.size();) {
+        Move move{moves[m].target, {}};
+        for (; m < moves.size() && moves[m].target == move.target; m++) move.bytes.add(moves[m].lo, std::min<u8>(moves[m].hi, 127));
         if (move.bytes.holds(bytes) && move.bytes.size() > found.bytes.size()) found = move;
+      }
     }
     return found;
   };

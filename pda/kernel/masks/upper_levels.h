@@ -8,9 +8,8 @@
 // to spell is remembered by the state of the last edge on top: as many as a composition with this state there has read so far. A text of
 // more levels than its composition read is only found less often.
 //
-// A composition reads the edges of the nodes that it pops. Where a rule returns to a state that may end, its node is united with the node below
-// it, which is read, too. That is one level, however far down the union compares: the node below is closed under popping, so whatever
-// it holds under the same state it already has itself, and united with that it stays what it is.
+// A composition reads the edges of the nodes that it pops. Where a rule returns to a state that may end, its node holds the edges of the node
+// below, which is read, too (StackSet::push).
 //
 // Some masks depend on the whole stack, and are not kept: those under guards, those of joined calls, whose unions are of any nodes, and those of
 // returns as above where states count, since a union then drops stacks that others cover (covered_stacks.h).

@@ -64,9 +64,16 @@ StackId StackSet::push(StateId state, StackId below) {
   if (dfa_.only_ends(state)) return below;
   const u64 key = static_cast<u64>(state) << 32 | below;
   if (const u32* found = pushes_.find(key)) return StackId(*found);
-  PooledVector<StackEdge> single{{state, below}};
-  StackId node = intern(single);
-  if (dfa_[state].flags & STATE_FINAL) node = unite(node, below);
+  PooledVector<StackEdge> list{{state, below}};
+  if (dfa_[state].flags & STATE_FINAL) {
+    // If `below` holds the state itself, above another node, it also has that node's edges, so the union of both nodes is `below`.
+    const std::span<const StackEdge> ended(edges(below), edge_count(below));
+    dfa_.work().spend(ended.size());
+    const auto at = std::ranges::lower_bound(ended, state, {}, &StackEdge::state);
+    list.insert(list.begin(), ended.begin(), at);
+    list.insert(list.end(), at != ended.end() && at->state == state ? at + 1 : at, ended.end());
+  }
+  const StackId node = intern(list);
   pushes_.insert(key, node);
   return node;
 }
@@ -112,23 +119,22 @@ StackId StackSet::unite(StackId a, StackId b) {
     }
     merged.clear();
     const std::size_t waiting = todo.size();
-    u32 i = 0, j = 0;
-    const u32 n = edge_count(x), m = edge_count(y);
-    dfa_.work().spend(2ull + n + m);
-    while (i < n || j < m) {
-      const StackEdge left = i < n ? edges(x)[i] : StackEdge{NONE, NONE}, right = j < m ? edges(y)[j] : StackEdge{NONE, NONE};
-      if (j >= m || (i < n && left.state < right.state)) {
-        merged.push_back(left), i++;
-      } else if (i >= n || right.state < left.state) {
-        merged.push_back(right), j++;
+    const std::span<const StackEdge> of_x(edges(x), edge_count(x)), of_y(edges(y), edge_count(y));
+    dfa_.work().spend(2 + of_x.size() + of_y.size());
+    for (std::size_t i = 0, j = 0; i < of_x.size() || j < of_y.size();) {
+      if (j == of_y.size() || (i < of_x.size() && of_x[i].state < of_y[j].state)) {
+        merged.push_back(of_x[i++]);
+      } else if (i == of_x.size() || of_y[j].state < of_x[i].state) {
+        merged.push_back(of_y[j++]);
       } else {
+        const StackEdge left = of_x[i++], right = of_y[j++];
         StackId below = left.below;
         if (left.below != right.below && right.below != NO_STACK) {
           if (left.below == NO_STACK) below = right.below;
           else if (const u32* found = unions_.find(key_of(left.below, right.below))) below = StackId(*found);
           else todo.push_back({left.below, right.below});
         }
-        merged.push_back({left.state, below}), i++, j++;
+        merged.push_back({left.state, below});
       }
     }
     if (todo.size() > waiting) continue;  // the nodes below come first

@@ -16,7 +16,8 @@
 //
 // A node also holds no stack that another one of it covers, see covered_stacks.h.
 //
-// A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
+// A push copies the edges of one node at most, and is a lookup later. A union goes down both stacks while they share states, with explicit
+// lists of work: nothing recurses on depth.
 //
 // Tested by tests/pda/test_nesting.py, test_engine_corpus.py and test_engine_exhaustive.py.
 #pragma once
