@@ -1,4 +1,7 @@
-"""Client libraries against the server: each gives the object that it was asked for, in every way that it has of asking."""
+"""Client libraries against the server: each gives the object that it was asked for, in every way that it has of asking.
+
+Every request asks for the likeliest tokens (`GREEDY`): the demo model, when it samples, rambles once in a hundred answers until its tokens end.
+"""
 
 from collections.abc import Iterable
 
@@ -17,13 +20,11 @@ from support.server import Server  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the clients' own
 ASK = "Write a person as JSON with name, age."
 MESSAGES = [{"role": "user", "content": ASK}]
+GREEDY = {"temperature": 0}
 
 
 class Person(pydantic.BaseModel):
-    """A type with bounds, which a model that is not constrained does not keep.
-
-    It is closed: the demo model, which samples, writes another key once in 150 answers, and may not end it before its context ends.
-    """
+    """A closed type with bounds, which a model that is not constrained does not keep."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -69,7 +70,7 @@ class TestInstructor:
 
         def create(mode, **options):
             client = instructor.from_openai(openai.OpenAI(base_url=url, api_key="none", max_retries=0), mode=instructor.Mode[mode])
-            return client.chat.completions.create(model="demo", messages=MESSAGES, max_retries=0, **options)
+            return client.chat.completions.create(model="demo", messages=MESSAGES, max_retries=0, **GREEDY, **options)
 
         return create
 
@@ -103,7 +104,7 @@ def test_pydantic_ai(url, interface, output):
     from pydantic_ai.providers.openai import OpenAIProvider
 
     model = getattr(models, interface)("demo", provider=OpenAIProvider(base_url=url, api_key="none"))
-    agent = pydantic_ai.Agent(model, output_type=getattr(pydantic_ai, output)(Person), retries=0)
+    agent = pydantic_ai.Agent(model, output_type=getattr(pydantic_ai, output)(Person), model_settings=GREEDY, retries=0)
     assert is_person(agent.run_sync(ASK).output)
 
 
@@ -112,7 +113,7 @@ def test_pydantic_ai(url, interface, output):
 def test_langchain(url, method, responses):
     """langchain-openai by response_format and by a tool, over both interfaces."""
     langchain = pytest.importorskip("langchain_openai")
-    model = langchain.ChatOpenAI(model="demo", base_url=url, api_key="none", max_retries=0, use_responses_api=responses)
+    model = langchain.ChatOpenAI(model="demo", base_url=url, api_key="none", max_retries=0, use_responses_api=responses, **GREEDY)
     assert is_person(model.with_structured_output(Person, method=method).invoke(ASK))
 
 
@@ -123,7 +124,11 @@ def test_openai_agents(url, interface):
     agents.set_tracing_disabled(True)
     client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
     agent = agents.Agent(
-        name="writer", instructions="Answer.", model=getattr(agents, interface)(model="demo", openai_client=client), output_type=Person
+        name="writer",
+        instructions="Answer.",
+        model=getattr(agents, interface)(model="demo", openai_client=client),
+        model_settings=agents.ModelSettings(**GREEDY),
+        output_type=Person,
     )
     assert is_person(agents.Runner.run_sync(agent, ASK).final_output)
 
@@ -139,6 +144,7 @@ def test_litellm(url, streams):
         "messages": MESSAGES,
         "response_format": Person,
         "num_retries": 0,
+        **GREEDY,
     }
     answer = litellm.completion(**options, stream=streams)
     whole = "".join(chunk.choices[0].delta.content or "" for chunk in answer) if streams else answer.choices[0].message.content
