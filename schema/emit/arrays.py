@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from math import comb
 from operator import ge
@@ -43,9 +44,48 @@ Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
 """An outcome written: the node of the item where it is the first, and behind a comma, and the places of the counts that it adds to."""
 Move = tuple[NodeId, NodeId, tuple[int, ...], int]
 """As a turn, with the counts after it."""
-State = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""The number of items and of those that each count has counted, both as far as it matters, and the values left of each kind, which
-matter until the array may end."""
+Taken = tuple[tuple[int, int], ...]
+"""Kinds in their order, each with how many of its values were taken."""
+State = tuple[int, tuple[int, ...], Taken]
+"""The number of items and of those that each count has counted, both as far as it matters, and the values taken of each kind, which
+matter until the array may end, and where the kind may run out."""
+
+
+class Kinds(NamedTuple):
+    """The kinds of values of an array's items, which must differ: how many values each has, and at which items they may come."""
+
+    sizes: list[int]
+    places: list[list[int]]
+    """The positions of the first items that have values of the kind."""
+    always: list[bool]
+    """Whether the items behind these first ones have values of the kind."""
+    first: int
+    """The number of these first items."""
+    end: int
+    """The number of items from which on it does not matter how many values are left, -1 if it always may."""
+
+    def after(self, taken: Taken, kind: int, position: int) -> Taken | None:
+        """The values taken after one more of a kind, as far as they matter to the items from `position` on; None if it has no more."""
+        more = 1 + next((number for other, number in taken if other == kind), 0)
+        if more > self.sizes[kind]:
+            return None
+        found = [pair for pair in taken if pair[0] != kind]
+        insort(found, (kind, more))
+        return self.later(found, position)
+
+    def later(self, taken: Iterable[tuple[int, int]], position: int) -> Taken:
+        """The values taken, without kinds that cannot run out in the items from `position` on."""
+        return tuple([pair for pair in taken if self.may_run_out(*pair, position)])
+
+    def may_run_out(self, kind: int, taken: int, position: int) -> bool:
+        """Whether the items from `position` on could take more values than the kind has left."""
+        if self.always[kind] and self.end < 0:
+            return True
+        places = self.places[kind]
+        items = len(places) - bisect_left(places, position)
+        if self.always[kind]:
+            items += max(0, self.end - max(position, self.first))
+        return items > self.sizes[kind] - taken
 
 
 class ArrayWriter:
@@ -97,7 +137,8 @@ class ArrayWriter:
             if self.few.number(rest, low) < low:
                 return self.f.never
         elif distinct and self.is_scarce(pruned):
-            return self.counted(pruned)
+            with self.budget.part("the graph of one array", QUARTER):
+                return self.counted(pruned)
         others = self.f.never if rest == NEVER or 0 <= high <= len(prefix) else self.value(rest)
         return array_node(self.b, self.f, [self.value(item) for item in prefix], others, low, high, distinct=bool(distinct))
 
@@ -126,11 +167,11 @@ class ArrayWriter:
         for position in range(floor + 1):
             squared = is_free and position == floor and all(any(not any(tally) for _, tally, _ in stage) for stage in stages)
             stages.append(self.outcomes(part.item(position), position, counts, squared=squared))
-        kinds: list[int] = []
+        kinds: Kinds | None = None
         if high < 0 and not distinct:
             self.check_counted(stages, counts)
         if distinct:
-            stages, kinds = self.by_kinds(stages, low)
+            stages, kinds = self.by_kinds(stages, low, high if counts else low)
 
         lows = [count.low for count in counts]
 
@@ -138,7 +179,7 @@ class ArrayWriter:
             return position >= low and all(map(ge, reached, lows))
 
         nothing = (0,) * len(counts)
-        start: State = (0, nothing, () if is_whole(0, nothing) else tuple(kinds))
+        start: State = (0, nothing, ())
         numbers = {start: 0}
         todo = [start]
         edges: list[int] = []
@@ -146,10 +187,11 @@ class ArrayWriter:
         known: dict[tuple[int, tuple[int, ...]], list[Move]] = {}
         turns: dict[int, list[Turn]] = {}
         for state in todo:
-            position, reached, left = state
+            position, reached, taken = state
             source = numbers[state]
             self.budget.spend(_WORK_OF_A_STATE + len(counts) // 8)
-            if is_whole(position, reached):
+            whole = is_whole(position, reached)
+            if whole:
                 edges += (source, 1, f.blank if position else -1)
             if 0 <= high <= position:
                 continue
@@ -164,13 +206,15 @@ class ArrayWriter:
             after = min(position + 1, cap)
             self.budget.spend(len(moves) // 2)
             for first, later, following, kind in moves:
-                rest = left
-                if left and kind >= 0:
-                    if not left[kind]:
+                rest: Taken = ()
+                if kinds and not whole:
+                    self.budget.spend(2 + len(taken) // 2)
+                    then = kinds.later(taken, after) if kind < 0 else kinds.after(taken, kind, after)
+                    if then is None:
                         continue
-                    rest = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
-                # An array that may end after every item needs no more values.
-                target = (after, following, () if rest and is_whole(after, following) else rest)
+                    # An array that may end after every item needs no more values.
+                    rest = () if is_whole(after, following) else then
+                target = (after, following, rest)
                 number = numbers.get(target)
                 if number is None:
                     number = numbers[target] = len(numbers) + 1
@@ -216,8 +260,8 @@ class ArrayWriter:
         if len(alone) - counted >= GRAPH_STATES.bit_length():
             raise too_many_states("array", GRAPH_STATES)
 
-    def by_kinds(self, stages: list[list[Outcome]], low: int) -> tuple[list[list[Outcome]], list[int]]:
-        """Outcomes cut so that each is of one kind of values, and how many values of each kind there are.
+    def by_kinds(self, stages: list[list[Outcome]], low: int, end: int) -> tuple[list[list[Outcome]], Kinds]:
+        """Outcomes cut so that each is of one kind of values, and these kinds; `end` as theirs.
 
         Values are of one kind where the same outcomes have them. So how many are left of each kind says what can still follow, and
         a guard, which looks one value ahead, never finds too late that there are too few.
@@ -226,32 +270,43 @@ class ArrayWriter:
         found = {item: self.few.values(item) for item in items}
         if any(few is None and self.few.number(item, low) < low for item, few in found.items()):
             raise LimitError(f"an array of at least {low} different items has too many values of too few kinds", limit="states", value=low)
-        places = {item: place for place, item in enumerate(items)}
-        kinds: dict[frozenset[int], dict[object, Any]] = {}
         values = {key: value for few in found.values() for key, value in (few or {}).items()}
+        inside: dict[object, list[int]] = {key: [] for key in values}
+        for place, (item, few) in enumerate(found.items()):
+            has = [key for key, value in values.items() if self.few.has(item, value)] if few is None else few
+            for key in has:
+                inside[key].append(place)
+            self.budget.spend(len(values if few is None else few))
+        kinds: dict[tuple[int, ...], dict[object, Any]] = {}
         for key, value in values.items():
-            inside = frozenset(places[item] for item, few in found.items() if (self.few.has(item, value) if few is None else key in few))
-            kinds.setdefault(inside, {})[key] = value
-        return [self.cut(stage, places, found, kinds) for stage in stages], [len(same) for same in kinds.values()]
+            kinds.setdefault(tuple(inside[key]), {})[key] = value
+        of_item: dict[Conjunction, dict[int, dict[object, Any]]] = {item: {} for item in items}
+        listed = [*items]
+        for kind, (those, same) in enumerate(kinds.items()):
+            for place in those:
+                of_item[listed[place]][kind] = same
+        cut = [self.cut(stage, found, of_item) for stage in stages]
+        places: list[list[int]] = [[] for _ in kinds]
+        first = len(stages) - 1
+        for position, stage in enumerate(cut[: first if end < 0 else min(first, end)]):
+            for kind in {kind for _, _, kind in stage if kind >= 0}:
+                places[kind].append(position)
+        always = {kind for _, _, kind in cut[-1]}
+        sizes = [len(same) for same in kinds.values()]
+        return cut, Kinds(sizes, places, [kind in always for kind in range(len(sizes))], first, end)
 
     def cut(
-        self,
-        stage: list[Outcome],
-        places: dict[Conjunction, int],
-        found: dict[Conjunction, Values | None],
-        kinds: dict[frozenset[int], dict[object, Any]],
+        self, stage: list[Outcome], found: dict[Conjunction, Values | None], of_item: dict[Conjunction, dict[int, dict[object, Any]]]
     ) -> list[Outcome]:
         """The outcomes of one stage, by kinds."""
         result: list[Outcome] = []
         for item, tally, _ in stage:
             few = found[item]
             outside: list[Literal] = []
-            for kind, (inside, same) in enumerate(kinds.items()):
-                if places[item] not in inside:
-                    continue
+            for kind, same in of_item[item].items():
                 # An item that might as well have been counted is read as that.
                 if few is None and any(
-                    found[other] is not None and places[other] in inside and all(n <= m for n, m in zip(tally, more, strict=True))
+                    found[other] is not None and kind in of_item[other] and all(n <= m for n, m in zip(tally, more, strict=True))
                     for other, more, _ in stage
                 ):
                     continue
@@ -259,6 +314,7 @@ class ArrayWriter:
                 outside += its
                 whole = few is not None and len(few) == len(same)
                 result.append((item if whole else reduced(item | {self.few.any_of(its)}), tally, kind))
+                self.budget.spend(1 + len(its))
             if few is None:
                 result.append((reduced(item | {-literal for literal in outside}), tally, ENDLESS))
         return result

@@ -354,27 +354,58 @@ def contained(size: int) -> Iterator[Any]:
                 yield {"type": "array", "allOf": counts, **({"prefixItems": prefix} if prefix else {}), **bounds}
 
 
+def graph_states(monkeypatch: pytest.MonkeyPatch, value: Any) -> int:
+    """The most states of a graph in the grammar of a schema, 0 if it has none."""
+    states = [0]
+    made = GrammarBuilder.graph
+
+    def graph(self: GrammarBuilder, count: int, edges: tuple[int, ...]) -> Any:
+        states.append(count)
+        return made(self, count, edges)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GrammarBuilder, "graph", graph)
+        json_schema_grammar(value)
+    return max(states)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_states_of_counted_items(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """What is foreseen is no more than what comes: with as many states as the graph has, none is refused."""
-    needed: list[int] = []
-    made = GrammarBuilder.graph
-
-    def graph(self: GrammarBuilder, states: int, edges: tuple[int, ...]) -> Any:
-        needed.append(states)
-        return made(self, states, edges)
-
-    monkeypatch.setattr(GrammarBuilder, "graph", graph)
     for value in contained(size):
-        needed.clear()
         try:
-            json_schema_grammar(value)
+            needed = graph_states(monkeypatch, value)
         except (UnsatisfiableError, LimitError):
             continue
         if needed:
             with monkeypatch.context() as patch:
-                patch.setattr(arrays, "GRAPH_STATES", max(needed))
+                patch.setattr(arrays, "GRAPH_STATES", needed)
                 json_schema_grammar(value)
+
+
+@pytest.mark.parametrize(
+    ("size", "states", "value"),
+    [
+        (100, 201, {"prefixItems": [{"enum": [n, n + 1]} for n in range(100)], "items": False, "minItems": 100}),
+        (20, 22, {"prefixItems": [{"enum": [n]} for n in range(10)], "items": {"enum": [*range(5, 25)]}, "minItems": 20}),
+        (12, 25, {"prefixItems": [{"enum": [n, "a"]} for n in range(12)], "items": {"type": "string"}, "minItems": 12}),
+        (4, 9, {"prefixItems": [{"enum": [0, 1]}] * 2, "items": {"enum": [0, 1, 2, 3]}, "contains": {"const": 3}, "maxItems": 6}),
+        (6, 12, {"prefixItems": [{"enum": [0, 1, 2]}, {"const": "a"}], "items": {"enum": [*range(13)]}, "minItems": 6}),
+        (4, 7, {"prefixItems": [{"enum": [0, 1, "b"]}, {"const": "a"}, *[{"enum": [0, 1, 2]}] * 3], "items": False, "minItems": 3}),
+    ],
+)
+def test_states_of_different_items(monkeypatch: pytest.MonkeyPatch, size: int, states: int, value: Any) -> None:
+    """Taken values count as long as a later item may run out of them."""
+    found = graph_states(monkeypatch, {"type": "array", "uniqueItems": True, **value})
+    assert size < found == states
+
+
+def test_different_items_of_many_kinds() -> None:
+    """What has too many states is refused early, although each of a thousand values is of a kind of its own."""
+    prefix = [{"enum": [n, n + 1, "x" * (n % 16)]} for n in range(1000)]
+    value = {"type": "array", "prefixItems": prefix, "items": False, "minItems": 1000, "uniqueItems": True}
+    with as_quick_as(250), pytest.raises(LimitError, match="one array"):  # takes 100; it took 1,500
+        json_schema_grammar(value)
 
 
 def lookaheads(count: int, after: str = "") -> str:

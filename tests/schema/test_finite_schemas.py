@@ -80,6 +80,13 @@ def prefixes() -> Iterator[Schema]:
         yield {**UNIQUE, "prefixItems": [first, second], "items": rest, **bounds}
     for three in permutations((LETTERS, LETTER, {"enum": ["b", "ab"]}, BOOLEAN), 3):
         yield {**UNIQUE, "prefixItems": [*three], "items": False, "minItems": 3}
+    pairs = [{"enum": [*pair]} for pair in (("a", "b"), ("b", "ab"), ("ab", None), (None, "a"))]
+    for four, rest, least in product(permutations(pairs), (False, LETTERS), (3, 4)):
+        yield {**UNIQUE, "prefixItems": [*four], "items": rest, "minItems": least}
+    for four in product((LETTERS, BOOLEAN, {"enum": ["ab", True]}), repeat=4):
+        yield {**UNIQUE, "prefixItems": [*four], "items": False, "minItems": 4}
+    for first, second, count, most in product(few, few, ({"minContains": 2}, {"minContains": 1, "maxContains": 1}), ({}, {"maxItems": 3})):
+        yield {**UNIQUE, "prefixItems": [first, second], "items": LETTERS, "contains": LETTERS, **count, "minItems": 3, **most}
 
 
 def contained() -> Iterator[Schema]:

@@ -1,6 +1,7 @@
 """Client libraries against the server: each gives the object that it was asked for, in every way that it has of asking.
 
-Every request asks for the likeliest tokens (`GREEDY`): the demo model, when it samples, rambles once in a hundred answers until its tokens end.
+Every request asks for the likeliest tokens (`GREEDY`): when the demo model samples, it rambles in one of a hundred answers until its
+tokens end.
 """
 
 from collections.abc import Iterable
