@@ -14,12 +14,13 @@ A pattern that needs two more characters to match again counts as one that canno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..automata import dfa
 from ..automata.char_classes import Labels
 from ..automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
 from ..automata.dfa import Dfa
+from ..automata.minimize import Row
 from ..budget import Budget
 from ..grammar import GrammarBuilder, NodeId, RuleId
 
@@ -35,7 +36,8 @@ class Ignored:
         self.budget = budget
         self.nodes: dict[frozenset[CharSet], NodeId] = {}
         self.rules: set[RuleId] = set()
-        self.rows: list[tuple[tuple[int, int, int], ...]] = []
+        self.labels = Labels()
+        self.rows: list[Row] = []
         # By state the characters that may not follow where the ignored texts end there; None where they cannot end.
         self.barred: list[CharSet | None] = []
         self.determinize(automata, once)
@@ -63,8 +65,7 @@ class Ignored:
         """The ignored texts that bar one of these sets."""
         node = self.nodes.get(ends)
         if node is None:
-            accepting = tuple(chars in ends for chars in self.barred)
-            automaton = dfa.minimize(Dfa(tuple(self.rows), accepting), budget=self.budget)
+            automaton = dfa.canonical(self.rows, [chars in ends for chars in self.barred], self.labels, self.budget)
             rule = self.builder.rule("%ignore")
             self.rules.add(rule)
             self.builder.define(rule, self.builder.automaton(automaton.transitions, automaton.accepting))
@@ -76,35 +77,48 @@ class Ignored:
 
         A state is a set of positions; the start state is the empty set, where nothing was ignored yet.
         """
-        labels = Labels()
-        distinct = tuple(
-            {labels.intern(chars) for automaton in automata for row in automaton.transitions for chars in _targets(row).values()}
-        )
-        classes = [labels.sets[members] for members, _ in labels.partition(distinct)] if distinct else []
+        intern = self.labels.intern
+        distinct = tuple({intern(chars) for automaton in automata for row in automaton.transitions for chars in _targets(row).values()})
+        classes = [label for label, _ in self.labels.partition(distinct)] if distinct else []
+        points = [self.labels.sets[label][0] for label in classes]
         longer = [[_longer(automaton, state) for state in range(len(automaton.accepting))] for automaton in automata]
+        steps: dict[_Position, list[_Position | None]] = {}  # by class, None where the text ends
+
+        def steps_of(position: _Position) -> list[_Position | None]:
+            found = steps.get(position)
+            if found is None:
+                self.budget.spend(len(classes))
+                which, state = position
+                targets = [_step(automata[which], state, point) for point in points]
+                found = steps[position] = [None if target < 0 else (which, target) for target in targets]
+            return found
+
+        def following(positions: Iterable[_Position]) -> list[frozenset[_Position]]:
+            columns = zip(*map(steps_of, positions), strict=True)
+            return [frozenset(filter(None, column)) for column in columns] or [frozenset()] * len(classes)
+
+        first = following((which, 0) for which in range(len(automata)))
         start: frozenset[_Position] = frozenset()
         numbers = {start: 0}
         todo = [start]
         for positions in todo:
             self.budget.check_states(len(numbers))
-            self.budget.spend(len(positions) * len(classes) + len(classes))
+            self.budget.spend((1 + len(positions)) * len(classes))
             barred = [longer[which][state] for which, state in positions if automata[which].accepting[state]]
             common = complement(union(*map(complement, barred))) if barred else None
             self.barred.append(() if not positions else common)
-            row = []
-            for chars in classes:
-                point = chars[0]
-                following = {(which, target) for which, state in positions for target in _step(automata[which], state, point)}
+            row: Row = []
+            for label, point, targets, more in zip(classes, points, following(positions), first, strict=True):
                 if not positions or (not once and common is not None and not contains(common, point)):
-                    following |= {(which, target) for which, automaton in enumerate(automata) for target in _step(automaton, 0, point)}
-                if following:
-                    key = frozenset(following)
-                    number = numbers.get(key)
+                    self.budget.spend(len(more) // 8)
+                    targets |= more
+                if targets:
+                    number = numbers.get(targets)
                     if number is None:
-                        number = numbers[key] = len(numbers)
-                        todo.append(key)
-                    row += [(low, high, number) for low, high in pairs(chars)]
-            self.rows.append(tuple(sorted(row)))
+                        number = numbers[targets] = len(numbers)
+                        todo.append(targets)
+                    row.append((number, label))
+            self.rows.append(row)
 
 
 def restrict(automaton: Dfa, first: CharSet, budget: Budget) -> Dfa:
@@ -134,6 +148,6 @@ def _longer(automaton: Dfa, state: int) -> CharSet:
     return from_ranges((low, high) for low, high, target in automaton.transitions[state] if automaton.accepting[target])
 
 
-def _step(automaton: Dfa, state: int, point: int) -> list[int]:
-    """The state behind a character, if there is one."""
-    return [target for low, high, target in automaton.transitions[state] if low <= point <= high]
+def _step(automaton: Dfa, state: int, point: int) -> int:
+    """The state behind a character, -1 if there is none."""
+    return next((target for low, high, target in automaton.transitions[state] if low <= point <= high), -1)
