@@ -9,7 +9,7 @@ Nodes are named tuples, which cost half of what a frozen dataclass does: parsing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, NewType, TypeAlias
 
@@ -102,6 +102,7 @@ class Ast:
 
     `assertions` counts the nodes that match the empty text under a condition, `atoms` the atomic ones, and `branches` the alternatives
     outside of all groups. `places` has the position in the pattern of each assertion, `blank` that of the first class without characters.
+    `position_counts` is what `to_nfa.count_positions` found.
     """
 
     pattern: str
@@ -112,3 +113,4 @@ class Ast:
     branches: int
     places: tuple[tuple[AstId, int], ...] = ()
     blank: int = -1
+    position_counts: list[int] = field(default_factory=list, compare=False, repr=False)

@@ -165,7 +165,12 @@ def _copies(node: AstNode) -> tuple[AstId, ...]:
 
 
 def count_positions(ast: Ast) -> list[int]:
-    """For every node the number of positions it unfolds to, as far as it matters."""
+    """For every node the number of positions it unfolds to, as far as it matters.
+
+    PERF: each branch with a lookaround asks for it again, in a pattern of a thousand branches.
+    """
+    if ast.position_counts:
+        return ast.position_counts
     counts: list[int] = []
     for node in ast.nodes:
         match node:
@@ -177,6 +182,7 @@ def count_positions(ast: Ast) -> list[int]:
                 counts.append(sum([counts[part] for part in _copies(node)]))
             case _:
                 counts.append(1)
+    ast.position_counts[:] = counts
     return counts
 
 

@@ -1,9 +1,9 @@
 """Upper and lower bounds on the values of a subschema, by a few looks and without its normal form.
 
-Most members and items are so plain that nothing else asks for their normal form, and most branches of a `oneOf` say by a type, a constant
-or a member that only they have which branch they are for. Two kinds of questions are answered:
+Most members and items are so plain that nothing else asks for their normal form, and most branches of a `oneOf` say by a type, a constant,
+a member or an item that only they have which branch they are for. Two kinds of questions are answered:
 
-    upper bound    every value is among these: types, listed values, members that objects have. Necessary, never sufficient.
+    upper bound    every value is among these: types, listed values, members that objects have, items. Necessary, never sufficient.
                    So two subschemas are `surely_disjoint`, but never surely overlapping.
     lower bound    some value is there. Sufficient, never necessary.
                    So a subschema is `surely_inhabited`, `surely_not_universal`, `surely_many` or `surely_endless`, but never surely empty.
@@ -27,7 +27,10 @@ from ..dialect.references import Registry, Scope, referred
 TYPE_BITS: Final[Mapping[str, int]] = {
     "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,
 }  # fmt: skip
+ARRAYS: Final = TYPE_BITS["array"]
 OBJECTS: Final = TYPE_BITS["object"]
+_LISTED, _OF_MEMBER, _OF_ITEM = range(3)
+"""Where the values of a subschema are listed: it lists them itself, or those of a member of its objects or of an item of its arrays."""
 ALL_TYPES: Final = 127
 _MOST_LOOKS: Final = 16
 _MOST_VALUES: Final = 64
@@ -53,6 +56,8 @@ _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 
 # Upper bounds.
 
+_NO_ITEMS: Final[Mapping[int, Values]] = {}
+
 
 class UpperBound(NamedTuple):
     """A superset of the values that a subschema allows."""
@@ -67,6 +72,8 @@ class UpperBound(NamedTuple):
     """The members that an object may have, None for any."""
     members: Mapping[str, Values]
     """For some of the required members, the values that they can have."""
+    items: Mapping[int, Values] = _NO_ITEMS
+    """For some of the items that every array has, by their positions, the values that they can have."""
 
 
 def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any, Scope]) -> UpperBound:
@@ -76,6 +83,8 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
     required: dict[str, None] = {}
     allowed: frozenset[str] | None = None
     declared: list[tuple[dict[str, Any], Mapping[str, int]]] = []
+    first_items: list[tuple[Sequence[Any], Mapping[str, int]]] = []
+    least = 0
     todo = [(schema, scope), *more]
     for looks, (schema, scope) in enumerate(todo):
         if schema is False:
@@ -98,6 +107,10 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
             todo += [(branch, scope) for branch in schema["allOf"]]
         if "required" in keyword_groups and isinstance(schema.get("required"), list):
             required.update(dict.fromkeys([name for name in schema["required"] if isinstance(name, str)]))
+        if "minItems" in schema and isinstance(schema["minItems"], int):
+            least = max(least, schema["minItems"])
+        if "prefixItems" in schema or schema.get("items").__class__ in LISTS:
+            first_items.append((_first_items(schema, keyword_groups), keyword_groups))
         properties = schema.get("properties", {}) if "properties" in keyword_groups else {}
         if isinstance(properties, dict):
             declared.append((properties, keyword_groups))
@@ -110,7 +123,27 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
             found = _values(properties.get(name), keyword_groups)
             if found is not None:
                 values[name] = found & values[name] if name in values else found
-    return UpperBound(bits, listed, frozenset(required), allowed, values)
+    items: Mapping[int, Values] = _NO_ITEMS if not first_items else _listed_items(first_items, least)
+    return UpperBound(bits, listed, frozenset(required), allowed, values, items)
+
+
+def _first_items(schema: Schema, keyword_groups: Mapping[str, int]) -> Sequence[Any]:
+    """The schemas of the first items, none where they are malformed."""
+    items = schema.get("items")
+    if not isinstance(items, LISTS):
+        items = schema.get("prefixItems") if "prefixItems" in keyword_groups else ()
+    return items if isinstance(items, LISTS) else ()
+
+
+def _listed_items(first_items: Sequence[tuple[Sequence[Any], Mapping[str, int]]], least: int) -> dict[int, Values]:
+    """The values of those of the first `least` items that some schema lists, by their positions."""
+    found: dict[int, Values] = {}
+    for schemas, keyword_groups in first_items:
+        for position, schema in enumerate(schemas[: min(least, _MOST_TRIED)]):
+            values = _values(schema, keyword_groups)
+            if values is not None:
+                found[position] = values & found[position] if position in found else values
+    return found
 
 
 def _types(schema: dict[str, Any], keyword_groups: Mapping[str, int]) -> int:
@@ -145,11 +178,14 @@ def lists_values(schema: Any) -> bool:
 def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
     """Whether these two surely have no value in common."""
     common = a.types & b.types
-    if common & ~OBJECTS:
-        return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
+    if not common or (a.values is not None and b.values is not None and a.values.isdisjoint(b.values)):
+        return True
+    if common & ~(OBJECTS | ARRAYS):
+        return False
+    if common & ARRAYS and not any(place in b.items and found.isdisjoint(b.items[place]) for place, found in a.items.items()):
+        return False
     return (
-        not common
-        or (a.values is not None and b.values is not None and a.values.isdisjoint(b.values))
+        not common & OBJECTS
         or (a.allowed is not None and not b.required <= a.allowed)
         or (b.allowed is not None and not a.required <= b.allowed)
         or any(name in b.members and found.isdisjoint(b.members[name]) for name, found in a.members.items())
@@ -168,27 +204,35 @@ def surely_all_disjoint(bounds: Sequence[UpperBound]) -> bool:
 def unseparated(bounds: Sequence[UpperBound]) -> Iterator[tuple[int, int]]:
     """The pairs, the later one first, that may have a value in common as far as listed values tell.
 
-    Subschemas that list their values are found by them, and objects by the listed values of the required member that most of them have.
-    So it takes time linear in these subschemas and in the pairs: a thousand branches with a kind each are not compared with each other.
+    Subschemas that list their values are found by them, objects by the listed values of the required member that most of them have, and
+    arrays by those of an item. So it takes time linear in these subschemas and in the pairs: a thousand branches with a kind each are not
+    compared with each other.
     """
     names = Counter(name for bound in bounds if bound.types == OBJECTS and bound.values is None for name in bound.members)
-    kind = max(names, key=names.__getitem__, default=None)
-    listed: dict[tuple[bool, object], list[int]] = {}
-    """By whether it is a member's, and the value."""
+    positions = Counter(place for bound in bounds if bound.types == ARRAYS and bound.values is None for place in bound.items)
+    kind = max(names, key=names.__getitem__, default="")
+    position = max(positions, key=positions.__getitem__, default=-1)
+    listed: dict[tuple[int, object], list[int]] = {}
+    """By where it is listed, and the value."""
     others: list[int] = []
-    places: tuple[list[int], list[int]] = ([], [])
+    places: tuple[list[int], list[int], list[int]] = ([], [], [])
     for i, bound in enumerate(bounds):
-        is_member = bound.values is None
-        values = bound.members.get(kind or "") if is_member and bound.types == OBJECTS else bound.values
+        where, values = _LISTED, bound.values
+        if values is None and bound.types == OBJECTS:
+            where, values = _OF_MEMBER, bound.members.get(kind)
+        elif values is None and bound.types == ARRAYS:
+            where, values = _OF_ITEM, bound.items.get(position)
         if values is None:
             yield from ((i, j) for j in range(i))
             others.append(i)
             continue
-        near = {j for value in values for j in listed.get((is_member, value), ())}
-        yield from ((i, j) for j in sorted(near.union(others, places[not is_member])))
-        places[is_member].append(i)
+        near = {j for value in values for j in listed.get((where, value), ())}
+        # Listed values may be objects and arrays; no object is an array.
+        beside = places[_LISTED] if where != _LISTED else [*places[_OF_MEMBER], *places[_OF_ITEM]]
+        yield from ((i, j) for j in sorted(near.union(others, beside)))
+        places[where].append(i)
         for value in values:
-            listed.setdefault((is_member, value), []).append(i)
+            listed.setdefault((where, value), []).append(i)
 
 
 def may_overlap(bounds: Sequence[UpperBound], budget: Budget) -> Iterator[tuple[int, int]]:

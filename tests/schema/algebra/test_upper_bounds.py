@@ -25,6 +25,12 @@ def closed(name: str) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {}}, "required": [name], "additionalProperties": False}
 
 
+def tuples(*tags: Any, least: int = 9) -> dict[str, Any]:
+    """Arrays whose first items have one of these values each, None for any."""
+    items = [{} if values is None else {"enum": values} for values in tags]
+    return {"type": "array", "prefixItems": items, "minItems": min(least, len(items))}
+
+
 @pytest.mark.parametrize(
     ("branches", "expected"),
     [
@@ -55,6 +61,27 @@ def closed(name: str) -> dict[str, Any]:
         ([closed("a"), {**closed("b"), "patternProperties": {"a": {}}}], True),
         ([{**closed("a"), "patternProperties": {"b": {}}}, {"type": "object", "required": ["b"]}], False),
         ([{"$ref": "#/$defs/tagged"}, tagged(kind=["a"])], False),
+        ([tuples(["a"]), tuples(["b", "c"]), tuples(["d"])], True),
+        ([tuples(["a"]), tuples(["b", "a"])], False),
+        ([tuples(["a"]), tuples(["b"], least=0)], False),
+        ([tuples(["a"]), {**tuples(["b"]), "minItems": "1"}], False),
+        ([tuples(["a"], ["x"]), tuples(["a"], ["y"]), tuples(["b"])], True),
+        ([tuples(["a"], ["x"]), tuples(["a"], ["y"], least=1)], False),
+        ([tuples(None, ["x"]), tuples(["a"], ["y"])], True),
+        ([tuples(["a"]), tuples(None)], False),
+        ([tuples(["a"]), {k: v for k, v in tuples(["b"]).items() if k != "type"}], True),
+        ([{k: v for k, v in tuples([tag]).items() if k != "type"} for tag in "ab"], False),
+        ([{"allOf": [tuples(["a", "b"]), tuples(["b", "c"])]}, tuples(["a", "c"])], True),
+        ([{"allOf": [tuples(["a"], least=0), {"minItems": 1}], "type": "array"}, tuples(["b"])], True),
+        ([tuples(["a"]), tagged(kind=["a"])], True),
+        ([tuples(["a"]), {"const": ["b"]}], False),
+        ([tuples(["a"]), {"enum": ["a", {}]}], True),
+        ([{**tuples([tag]), **tagged(kind=[tag]), "type": ["array", "object"]} for tag in ("ab", "cd")], True),
+        ([{**tuples(["a"]), **tagged(kind=[tag]), "type": ["array", "object"]} for tag in ("ab", "cd")], False),
+        ([{**tuples([tag]), **tagged(kind=["a"]), "type": ["array", "object"]} for tag in ("ab", "cd")], False),
+        ([{"type": "array", "items": [{"const": 1}], "minItems": 1}, {"type": "array", "items": [{"const": 2}], "minItems": 1}], True),
+        ([{"type": "array", "items": {"const": 1}, "minItems": 1}, {"type": "array", "items": {"const": 2}, "minItems": 1}], False),
+        ([{**tuples(["a"]), "prefixItems": 1}, tuples(["b"])], False),
     ],
 )
 def test_are_disjoint(branches: list[Any], expected: bool) -> None:
@@ -81,6 +108,12 @@ def test_every_pair_that_is_left_out_is_disjoint() -> None:
                         {**tagged(kind=values), "type": ["object", "null"]},
                         {"type": random_.choice(["string", "object", "integer"])},
                         closed("kind"),
+                        tuples(values),
+                        tuples(None, values),
+                        tuples(random_.sample("xyz", 2), values, least=random_.randrange(3)),
+                        {**tuples(values), **tagged(kind=values), "type": ["array", "object"]},
+                        {"const": ["x", *values]},
+                        {"type": ["array", "string"]},
                     ]
                 )
             )
@@ -95,7 +128,7 @@ def test_every_pair_that_is_left_out_is_disjoint() -> None:
 
 
 def test_many_branches_are_told_apart() -> None:
-    """By one member, a thousand branches take a thousand looks; two that meet are found among them."""
+    """By one member or item, a thousand branches take a thousand looks; two that meet are found among them."""
     registry = Registry({}, NO_DOCUMENTS)
     bounds = [upper_bound(registry, tagged(kind=[f"k{n}"]), registry.root) for n in range(1000)]
     assert not list(unseparated(bounds))
@@ -103,6 +136,9 @@ def test_many_branches_are_told_apart() -> None:
     bounds.append(upper_bound(registry, tagged(kind=["k7"]), registry.root))
     assert list(unseparated(bounds)) == [(1000, 7)]
     assert not surely_all_disjoint(bounds)
+    bounds = [upper_bound(registry, tuples([f"k{n // 2}"], [n % 2]), registry.root) for n in range(1000)]
+    assert list(unseparated(bounds)) == [(n + 1, n) for n in range(0, 1000, 2)]
+    assert surely_all_disjoint(bounds)
 
 
 def test_branches_without_the_algebra() -> None:
