@@ -593,31 +593,38 @@ class _Threads:
         return self.signature(after) if self.looks_back else START, tuple(threads), tuple(following)
 
     def dfa(self) -> Dfa:
-        """The automaton."""
+        """The automaton. The work of a state counts as soon as it is found, so what explodes is refused early."""
         looks = [self.nfa.lookarounds[number] for number in self.behind]
         starts = tuple((frozenset({look.start}), look.states) for look in looks)
         first: Moment = (START, ((self.nfa.start, _NO_OBLIGATIONS),), starts)
         numbers = {first: 0}
-        todo = [first]
-        rows: list[tuple[tuple[int, int, int], ...]] = []
-        for moment in todo:
-            self.budget.check_states(len(numbers))
-            row = []
+        todo: list[tuple[Moment, list[int]]] = []
+
+        def add(moment: Moment) -> None:
             readable = 0
             for thread, _ in moment[1]:
                 readable |= self.readable(thread)
-            for number in bits(readable):
-                self.budget.spend(4 + 2 * len(moment[1]))
-                following = self.step(moment, number)
-                if following is None:
-                    continue
-                target = numbers.get(following)
-                if target is None:
-                    target = numbers[following] = len(numbers)
-                    todo.append(following)
-                row += [(low, high, target) for low, high in pairs(self.classes[number])]
-            rows.append(tuple(sorted(row)))
-        accepting = tuple(map(self.accepts, todo))
+            classes = list(bits(readable))
+            self.budget.spend((4 + 2 * len(moment[1])) * len(classes))
+            todo.append((moment, classes))
+
+        rows: list[tuple[tuple[int, int, int], ...]] = []
+        with self.budget.part("one automaton"):
+            add(first)
+            for moment, classes in todo:
+                self.budget.check_states(len(numbers))
+                row = []
+                for number in classes:
+                    following = self.step(moment, number)
+                    if following is None:
+                        continue
+                    target = numbers.get(following)
+                    if target is None:
+                        target = numbers[following] = len(numbers)
+                        add(following)
+                    row += [(low, high, target) for low, high in pairs(self.classes[number])]
+                rows.append(tuple(sorted(row)))
+        accepting = tuple([self.accepts(moment) for moment, _ in todo])
         if self.beyond:
             raise RegexError("an assertion asks for text outside of this terminal; put that text into the terminal")
         return dfa.minimize(Dfa(tuple(rows), accepting), budget=self.budget)

@@ -416,6 +416,13 @@ def test_many_ignored_patterns() -> None:
         lark_grammar(f'start: A+\nA: /[a-z]{{1,9}}/\n{ignored}\n%ignore " "')
 
 
+def test_terminals_in_a_row() -> None:
+    """The automaton of one terminal may take half of the work, as any other."""
+    parts = "".join(f"(?:[a-{chr(98 + n % 24)}]{{1,5}}|(?:{word})+)" for n, word in enumerate(names(300)))
+    with as_quick_as(250), pytest.raises(LimitError, match="one automaton takes more than 1,000,000 steps"):  # takes 110
+        lark_grammar(f"start: A+\nA: /{parts}/")
+
+
 def test_many_tuples_that_are_told_apart() -> None:
     """Each kind of tuple has its own first item, so that no two are intersected."""
     kinds = [
