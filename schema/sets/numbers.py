@@ -143,6 +143,8 @@ class NumberSet:
             return other
         if other.pieces == UNBOUNDED or not self.pieces or self.pieces == other.pieces:
             return self
+        if self.pieces[-1][1] <= other.pieces[0][0] or other.pieces[-1][1] <= self.pieces[0][0]:
+            return NumberSet(())
         return NumberSet(_combine(self.pieces, other.pieces, _intersect))
 
     def __or__(self, other: NumberSet) -> NumberSet:

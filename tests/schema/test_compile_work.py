@@ -433,6 +433,18 @@ def test_many_tuples_that_are_told_apart() -> None:
         json_schema_grammar({"type": "array", "items": {"oneOf": kinds}})
 
 
+def test_branches_that_share_arrays() -> None:
+    """What it takes to compare two branches counts: a union of very many arrays is refused in time."""
+    with as_quick_as(100), pytest.raises(LimitError, match="2,000,000 steps"):  # takes 22, and took 480
+        json_schema_grammar({"oneOf": [{"type": "array", "items": {"const": n}} for n in range(320)]})
+
+
+def test_branches_that_begin_differently() -> None:
+    """Patterns that begin with different words are told apart without their classes of characters."""
+    with as_quick_as(120):  # takes 55, and took 195
+        json_schema_grammar({"oneOf": [{"type": "string", "pattern": f"^{name}[a-z]*$"} for name in names(250)]})
+
+
 def test_many_branches_with_lookaheads() -> None:
     """The size of a pattern is found once, not for each of its branches."""
     pattern = "|".join(f"(?=.*{word}){word[0]}.*" for word in names(300))
