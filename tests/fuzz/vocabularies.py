@@ -67,6 +67,8 @@ def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> 
             roll = random.random()
             if texts and roll < 0.5:
                 tokens.append(cut(random, texts))
+            elif texts and roll < 0.55:  # longer than any count near it
+                tokens.append(cut(random, texts)[:2] * random.choice((3, 5, 8, 13)) + random.choice((b"", cut(random, texts))))
             elif roll < 0.6 and tokens:
                 tokens.append((random.choice(tokens) or b"") + (random.choice(tokens) or b""))
             else:

@@ -17,7 +17,7 @@ from support.engines import load_engine, one_rule
 
 from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.exceptions import UnsatisfiableError
-from stackmask.pda.grammar import JSON, UTF8, GrammarBuilder, NodeId
+from stackmask.pda.grammar import JSON, UTF8, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_grammar
 
 CLASSES = (".", "[^,]", r"\S", r"\W", r"\w", r"[^\n]", "[a-z ]", "[^a-f]", "[à-ü]", "[^é]", r"[^\u2028]", r"[\s\S]", "[a-zà-ü,]")
@@ -246,3 +246,63 @@ def test_counts_that_begin_anew(text: str, end: str) -> None:
         prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
         start = kernel.Matcher(prepared, [])
         assert_exact_behind(start, len(tokens), ("", "l", "ll", "l(l", "ll(l"), (minimum, maximum))
+
+
+RUNS: Final = [
+    *(
+        (unit * length + end).encode()
+        for unit in ("a", "1", "a1", "ab ")
+        for length in (1, 2, 3, 4, 5, 7, 9, 12, 31, 64)
+        for end in ("", "z", ";", "é")
+    ),
+    *(bytes([byte]) for byte in range(256)),
+    None,
+]
+COUNTED: Final = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 5), (0, 26), (1, 30), (0, -1))
+AROUND: Final = ("*", "+", "{0,2}", "{2,5}", "* *", "* {0,2}", "left recursion", "right recursion", "recursion before a letter")
+
+
+def around(b: GrammarBuilder, node: NodeId, form: str, end: NodeId) -> Grammar:
+    """A grammar that repeats a node in some form, before an end."""
+    root, rule = b.rule("root"), b.rule("again")
+    if "recursion" not in form:
+        bounds = {"*": (0, -1), "+": (1, -1), "{0,2}": (0, 2), "{2,5}": (2, 5)}
+        again = node
+        for quantifier in form.split():
+            again = b.repeat(again, *bounds[quantifier])
+    elif form == "left recursion":
+        again = b.alt(b.empty(), b.seq(b.call(rule), node))
+    elif form == "right recursion":
+        again = b.alt(b.empty(), b.seq(node, b.call(rule)))
+    else:
+        again = b.alt(node, b.seq(b.call(rule), b.literal(b"z"), node))
+    b.define(rule, again)
+    b.define(root, b.seq(b.call(rule), end))
+    return b.build(root)
+
+
+@pytest.mark.parametrize("thresholds", [{}, {"unrolled_states": 0, "unrolled_inside": 0}], ids=["as always", "nothing unrolled"])
+@pytest.mark.parametrize("form", AROUND)
+def test_repetitions_that_begin_again(form: str, thresholds: dict[str, int]) -> None:
+    """A counted repetition in a repetition or a recursion: where it may end and begin again, a run is longer than its count."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(RUNS, len(RUNS), thresholds=thresholds)
+    bodies: dict[str, Any] = {
+        "bytes": lambda b: b.bytes((97, 122)),
+        "digits": lambda b: b.bytes((48, 57)),
+        "printable": lambda b: b.bytes((32, 126)),
+        "characters": lambda b: b.chars((97, 122)),
+        "above": lambda b: b.chars((97, 122, 233, 233)),
+        "letter": lambda b: b.literal(b"a"),
+        "two": lambda b: b.alt(b.literal(b"a"), b.literal(b"ab ")),
+    }
+    compared = 0
+    for (name, body), bounds, end in product(bodies.items(), COUNTED, (None, b";", b"a")):
+        b = GrammarBuilder()
+        grammar = around(b, b.repeat(body(b), *bounds), form, b.empty() if end is None else b.literal(end))
+        prepared = kernel.KernelGrammar(trie, grammar, states=100_000, stack_depth=100_000, memory=64 << 20, seconds=30)
+        start = kernel.Matcher(prepared, [len(RUNS) - 1])
+        compared += assert_exact_behind(
+            start, len(RUNS), ("", "a", "aa", "aaaa", "1", "11", "ab ", "az", "a" * 40), (form, name, bounds, end)
+        )
+    assert compared > 500

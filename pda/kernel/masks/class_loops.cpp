@@ -189,8 +189,12 @@ const ByteRun& ClassLoops::find_byte_run(StateId state) {
     if (run.bytes.has(b)) after = dfa_.next(state, static_cast<u8>(b));
   if (after == DEAD) return byte_runs_[0];
   const std::span<const Item> items = dfa_.items(state), after_items = dfa_.items(after);
-  auto same_state = [](const Item& a, const Item& b) { return a.state == b.state; };
-  if (!std::equal(items.begin(), items.end(), after_items.begin(), after_items.end(), same_state)) return byte_runs_[0];
+  // Where the repetition may end and begin again, as in ([a-z]{0,3})*, its count does not grow.
+  auto counts_on = [this](const Item& a, const Item& b) {
+    return a.state == b.state &&
+           (nfa_.counting(a.state).body == NONE || nfa_.registers.get(b.reg).count == nfa_.registers.get(a.reg).count + 1);
+  };
+  if (!std::equal(items.begin(), items.end(), after_items.begin(), after_items.end(), counts_on)) return byte_runs_[0];
   run_of_[state] = static_cast<u32>(byte_runs_.size());
   byte_runs_.push_back(run);
   return byte_runs_.back();
