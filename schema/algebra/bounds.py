@@ -3,7 +3,8 @@
 Most members and items are so plain that nothing else asks for their normal form, and most branches of a `oneOf` say by a type, a constant,
 a member or an item that only they have which branch they are for. Two kinds of questions are answered:
 
-    upper bound    every value is among these: types, listed values, members that objects have, items. Necessary, never sufficient.
+    upper bound    every value is among these: types, listed values, members that objects have, items, beginnings of strings. Necessary,
+                   never sufficient.
                    So two subschemas are `surely_disjoint`, but never surely overlapping.
     lower bound    some value is there. Sufficient, never necessary.
                    So a subschema is `surely_inhabited`, `surely_not_universal`, `surely_many` or `surely_endless`, but never surely empty.
@@ -13,8 +14,9 @@ Where a function answers False, nothing is known.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations, islice
 from typing import Any, Final, NamedTuple
@@ -27,6 +29,7 @@ from ..dialect.references import Registry, Scope, referred
 TYPE_BITS: Final[Mapping[str, int]] = {
     "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,
 }  # fmt: skip
+STRINGS: Final = TYPE_BITS["string"]
 ARRAYS: Final = TYPE_BITS["array"]
 OBJECTS: Final = TYPE_BITS["object"]
 _LISTED, _OF_MEMBER, _OF_ITEM = range(3)
@@ -57,6 +60,9 @@ _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 # Upper bounds.
 
 _NO_ITEMS: Final[Mapping[int, Values]] = {}
+_NO_BEGINNINGS: Final[Mapping[str | None, str]] = {}
+_BEGINNING: Final = re.compile(r"\^((?:[^\\.\[\](){}*+?|^$]|\\[^0-9A-Za-z])+)([*?{]?)")
+"""What a pattern begins with before anything but itself is meant, and a sign behind it by which its last character may be missing."""
 
 
 class UpperBound(NamedTuple):
@@ -74,6 +80,8 @@ class UpperBound(NamedTuple):
     """For some of the required members, the values that they can have."""
     items: Mapping[int, Values] = _NO_ITEMS
     """For some of the items that every array has, by their positions, the values that they can have."""
+    beginnings: Mapping[str | None, str] = _NO_BEGINNINGS
+    """What strings begin with: those that are values, by None, and those of some of the required members."""
 
 
 def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any, Scope]) -> UpperBound:
@@ -85,6 +93,7 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
     declared: list[tuple[dict[str, Any], Mapping[str, int]]] = []
     first_items: list[tuple[Sequence[Any], Mapping[str, int]]] = []
     least = 0
+    beginnings: dict[str | None, str] = {}
     todo = [(schema, scope), *more]
     for looks, (schema, scope) in enumerate(todo):
         if schema is False:
@@ -111,6 +120,8 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
             least = max(least, schema["minItems"])
         if "prefixItems" in schema or schema.get("items").__class__ in LISTS:
             first_items.append((_first_items(schema, keyword_groups), keyword_groups))
+        if "pattern" in schema and (beginning := beginning_of(schema["pattern"])):
+            beginnings[None] = beginning
         properties = schema.get("properties", {}) if "properties" in keyword_groups else {}
         if isinstance(properties, dict):
             declared.append((properties, keyword_groups))
@@ -123,8 +134,39 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
             found = _values(properties.get(name), keyword_groups)
             if found is not None:
                 values[name] = found & values[name] if name in values else found
+            elif beginning := _beginning_of_strings(properties.get(name)):
+                beginnings[name] = beginning
     items: Mapping[int, Values] = _NO_ITEMS if not first_items else _listed_items(first_items, least)
-    return UpperBound(bits, listed, frozenset(required), allowed, values, items)
+    return UpperBound(bits, listed, frozenset(required), allowed, values, items, beginnings)
+
+
+def beginning_of(pattern: Any) -> str:
+    r"""What every string begins with that a pattern matches, as far as it is plain to see.
+
+    >>> [beginning_of(pattern) for pattern in ("^arn:aws:", r"^v1\.[0-9]", "^https?:", "^a|^b", "abc", "^(a)")]
+    ['arn:aws:', 'v1.', 'http', '', '', '']
+    """
+    found = _BEGINNING.match(pattern) if isinstance(pattern, str) and "|" not in pattern else None
+    if found is None:
+        return ""
+    text = re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
+    return text[:-1] if found[2] else text
+
+
+def _beginning_of_strings(schema: Any) -> str:
+    """As `beginning_of`, of a subschema whose values are strings with a pattern."""
+    if not isinstance(schema, dict) or "pattern" not in schema or schema.get("type") != "string" or "$ref" in schema:
+        return ""
+    return beginning_of(schema["pattern"])
+
+
+def _begin_differently(a: UpperBound, b: UpperBound, of: Iterable[str | None]) -> bool:
+    """Whether strings of both begin with different texts, for one of some places that they have."""
+    for name in of:
+        one, other = a.beginnings.get(name), b.beginnings.get(name)
+        if one and other and not one.startswith(other) and not other.startswith(one):
+            return True
+    return False
 
 
 def _first_items(schema: Schema, keyword_groups: Mapping[str, int]) -> Sequence[Any]:
@@ -180,7 +222,7 @@ def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
     common = a.types & b.types
     if not common or (a.values is not None and b.values is not None and a.values.isdisjoint(b.values)):
         return True
-    if common & ~(OBJECTS | ARRAYS):
+    if common & ~(OBJECTS | ARRAYS | STRINGS) or (common & STRINGS and not _begin_differently(a, b, (None,))):
         return False
     if common & ARRAYS and not any(place in b.items and found.isdisjoint(b.items[place]) for place, found in a.items.items()):
         return False
@@ -189,6 +231,7 @@ def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
         or (a.allowed is not None and not b.required <= a.allowed)
         or (b.allowed is not None and not a.required <= b.allowed)
         or any(name in b.members and found.isdisjoint(b.members[name]) for name, found in a.members.items())
+        or _begin_differently(a, b, a.beginnings.keys() - {None})
     )
 
 

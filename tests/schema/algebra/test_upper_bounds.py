@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stackmask.schema.algebra.bounds import surely_all_disjoint, surely_disjoint, unseparated, upper_bound
+from stackmask.schema.algebra.bounds import beginning_of, surely_all_disjoint, surely_disjoint, unseparated, upper_bound
 from stackmask.schema.dialect.references import Registry
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -23,6 +26,16 @@ def tagged(**tags: list[Any]) -> dict[str, Any]:
 def closed(name: str) -> dict[str, Any]:
     """Objects of this one member."""
     return {"type": "object", "properties": {name: {}}, "required": [name], "additionalProperties": False}
+
+
+def like(pattern: str, **more: Any) -> dict[str, Any]:
+    """Strings of a pattern."""
+    return {"type": "string", "pattern": pattern, **more}
+
+
+def with_member(schema: Any, **more: Any) -> dict[str, Any]:
+    """Objects that have a member of a schema."""
+    return {"type": "object", "properties": {"id": schema}, "required": ["id"], **more}
 
 
 def tuples(*tags: Any, least: int = 9) -> dict[str, Any]:
@@ -82,6 +95,33 @@ def tuples(*tags: Any, least: int = 9) -> dict[str, Any]:
         ([{"type": "array", "items": [{"const": 1}], "minItems": 1}, {"type": "array", "items": [{"const": 2}], "minItems": 1}], True),
         ([{"type": "array", "items": {"const": 1}, "minItems": 1}, {"type": "array", "items": {"const": 2}, "minItems": 1}], False),
         ([{**tuples(["a"]), "prefixItems": 1}, tuples(["b"])], False),
+        ([like("^ab"), like("^ac"), like("^b")], True),
+        ([like("^ab"), like("^a")], False),
+        ([like("^a"), like("^ab")], False),
+        ([like("^ab*"), like("^ac")], False),
+        ([like("^ab?"), like("^ac")], False),
+        ([like("^ab{2}"), like("^ac")], False),
+        ([like("^ab+"), like("^ac")], True),
+        ([like("^ab*"), like("^bb*")], True),
+        ([like("ab"), like("^ac")], False),
+        ([like("^ab|d"), like("^ac")], False),
+        ([like(r"^a\.b"), like(r"^a\.c"), like(r"^a\b")], False),
+        ([like(r"^a\.b"), like(r"^a\.c")], True),
+        ([like(r"^a\.b"), like("^a.b")], False),
+        ([like(r"^a\$"), like(r"^a\+")], True),
+        ([like("^a"), like("^b", type=["string", "null"])], True),
+        ([like("^a", type=["string", "null"]), like("^b", type=["string", "null"])], False),
+        ([{"pattern": "^a"}, like("^b")], True),
+        ([like("^a"), {"pattern": 1, "type": "string"}], False),
+        ([{"allOf": [like("^a"), {"maxLength": 3}]}, like("^b")], True),
+        ([with_member(like("^ab")), with_member(like("^ac"))], True),
+        ([with_member(like("^ab")), with_member(like("^a"))], False),
+        ([with_member(like("^ab")), with_member(like("^ac"), required=[])], False),
+        ([with_member(like("^ab")), with_member({"pattern": "^ac"})], False),
+        ([with_member(like("^ab")), with_member({"$ref": "#/$defs/tagged", **like("^ac")})], False),
+        ([with_member(like("^ab")), like("^ab")], True),
+        ([like(pattern, type=["string", "object"]) for pattern in ("^a", "^b")], False),
+        ([with_member(like("^a"), type=["string", "object"], pattern=pattern) for pattern in ("^a", "^b")], False),
     ],
 )
 def test_are_disjoint(branches: list[Any], expected: bool) -> None:
@@ -114,6 +154,8 @@ def test_every_pair_that_is_left_out_is_disjoint() -> None:
                         {**tuples(values), **tagged(kind=values), "type": ["array", "object"]},
                         {"const": ["x", *values]},
                         {"type": ["array", "string"]},
+                        like(random_.choice(["^a", "^b", "^ab", "b"])),
+                        with_member(like(random_.choice(["^a", "^b", "^ab", "b"]))),
                     ]
                 )
             )
@@ -139,6 +181,16 @@ def test_many_branches_are_told_apart() -> None:
     bounds = [upper_bound(registry, tuples([f"k{n // 2}"], [n % 2]), registry.root) for n in range(1000)]
     assert list(unseparated(bounds)) == [(n + 1, n) for n in range(0, 1000, 2)]
     assert surely_all_disjoint(bounds)
+
+
+BEGINNINGS = st.from_regex(r"\A\^?(?:[ab]|\\[.$]|\.|[ab][?*+]|a\{1,2\}|\[ab\]|\((?:a|b\|a)\)|a\|){0,4}\$?\Z")
+
+
+@given(BEGINNINGS, st.text("ab.$", max_size=5))
+def test_beginnings_of_patterns(pattern: str, text: str) -> None:
+    """What a pattern matches begins as is said of it."""
+    if re.search(pattern, text):
+        assert text.startswith(beginning_of(pattern))
 
 
 def test_branches_without_the_algebra() -> None:
