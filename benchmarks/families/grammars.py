@@ -201,3 +201,62 @@ def keywords_and_names(size: int, random: Random) -> Case:
     terminals = "\n".join(f'T{number}: "{keyword}"' for number, keyword in enumerate(keywords))
     choice = " | ".join(f"T{number}" for number in range(size))
     return f'start: ({choice} | NAME)+\nNAME: /[a-z]+/\n{terminals}\n%ignore " "', " ".join(random.choices(keywords, k=50))
+
+
+@family("ebnf", *row(5, 200))
+def rules_that_skip_levels(size: int, random: Random) -> Case:
+    """Rules in n levels that are the next level, or the one after it, or nest, or end in a letter."""
+    levels = "\n".join(f'r{n} ::= r{n + 1} | r{min(n + 2, size)} | "a" r{n} "b" | r{min(n + 3, size)} "c"' for n in range(size))
+    return f'root ::= r0\n{levels}\nr{size} ::= "x" | "(" root ")"', "a" * 100 + "xc" + "b" * 100
+
+
+@family("ebnf", *row(3, 80))
+def tripled_rules(size: int, random: Random) -> Case:
+    """Rules in n levels that are one or three of the next level, or end in a letter."""
+    levels = "\n".join(f'r{n} ::= r{n + 1} | r{n + 1} r{n + 1} r{n + 1} | r{n + 1} "b"' for n in range(size))
+    return f'root ::= r0\n{levels}\nr{size} ::= "a" | "b"', "abb"[: min(size, 3)] + "abababab"[: 2 * max(0, min(size, 20) - 3)]
+
+
+@family("ebnf", *row(3, 300))
+def operators_on_both_sides(size: int, random: Random) -> Case:
+    """Expressions on n levels with an infix, a prefix and a postfix operator each, none of which says how it groups."""
+    levels = "\n".join(f'e{n} ::= e{n} "o{n}" e{n} | e{n + 1} | "p{n}" e{n} | e{n} "q{n}"' for n in range(size))
+    numbers = random.choices(range(size), k=30)
+    text = "".join(f"(p{number}(ao{number}bq{number}))o{number}" for number in numbers) + "c"
+    return f'root ::= e0\n{levels}\ne{size} ::= [a-z] | "(" e0 ")"', text
+
+
+@family("ebnf", *row(30, 8000))
+def prefix_and_postfix_operators(size: int, random: Random) -> Case:
+    """Letters side by side, with signs before and behind them, over a text of n characters."""
+    return 'root ::= root root | "-" root | root "!" | "(" root ")" | [a-z]', "-a!b-c!" * (size // 7)
+
+
+@family("ebnf", *row(30, 8000))
+def stars_in_stars(size: int, random: Random) -> Case:
+    """Repetitions of three rules that are repetitions of the same letter, over a text of n letters."""
+    return 'root ::= (a | b | c)*\na ::= "x"* "y"?\nb ::= "x"+ "y"?\nc ::= ("x" "x")* c?', "xxy" * (size // 3)
+
+
+@family("ebnf", *row(30, 8000))
+def blanks_everywhere(size: int, random: Random) -> Case:
+    """Nested lists with any number of blanks around everything, which are doubled blanks, over a text of n characters."""
+    value = 'value ::= "[" ws (value ws ("," ws value ws)*)? "]" | [0-9]+ | ws value ws'
+    depth = size // 8
+    return f'root ::= ws value ws\nws ::= ws ws | " " | ""\n{value}', "[ " * depth + "1  , 2 " + " ]" * depth
+
+
+@family("lark", *row(5, 300))
+def many_ignored_patterns(size: int, random: Random) -> Case:
+    """Short words, with n longer ones that are ignored."""
+    names = words(random, size)
+    ignored = "\n".join(f"%ignore /{name}+[ ]*/" for name in names)
+    return f'start: A+\nA: /[a-z]{{1,9}}/\n{ignored}\n%ignore " "', " ".join(random.choices(names, k=60))
+
+
+@family("lark", *row(2, 300))
+def terminals_in_a_row(size: int, random: Random) -> Case:
+    """A terminal of n parts, each a run of up to five letters or a word again and again."""
+    names = words(random, size, 3)
+    parts = "\n".join(f"B{n}: /[a-{chr(98 + n % 24)}]{{1,5}}/\nC{n}: /({name})+/" for n, name in enumerate(names))
+    return f"start: A+\nA: {' '.join(f'(B{n} | C{n})' for n in range(size))}\n{parts}", "".join(names)

@@ -191,3 +191,41 @@ def counts_as_alternatives(size: int, random: Random) -> Case:
 def classes_that_shrink(size: int, random: Random) -> Case:
     """Twenty classes, each up to n times, and each but the first a part of the one before."""
     return "".join(f"[a-{chr(ord('z') - place)}]{{0,{size}}}" for place in range(20)), word(random, size, "abcdef")
+
+
+@family("regex", *row(3, 300))
+def runs_of_two_classes(size: int, random: Random) -> Case:
+    """Up to n runs of two classes that overlap, each of up to n letters."""
+    return f"(?:[a-c]{{1,{size}}}[b-d]{{1,{size}}}){{1,{size}}}", "".join(random.choice("abc") + random.choice("bcd") for _ in range(size))
+
+
+@family("regex", *row(3, 3000))
+def fields_of_any_characters(size: int, random: Random) -> Case:
+    """So many fields of up to n characters, any of which may be the comma behind each field."""
+    return f"(?:.{{0,{size}}},){{{size}}}", "".join(word(random, random.randrange(min(size, 9))) + "," for _ in range(size))
+
+
+@family("regex", *row(3, 1000))
+def letter_or_other_letters(size: int, random: Random) -> Case:
+    """One letter n times and up to n others, for each of 26 letters, up to five times."""
+    branches = "|".join(f"{letter}{{{size}}}[a-z]{{0,{size}}}" for letter in string.ascii_lowercase)
+    return f"(?:{branches}){{1,5}}", "q" * size + word(random, size)
+
+
+@family("regex", *row(3, 1000))
+def conditions_on_a_password(size: int, random: Random) -> Case:
+    """At least n characters, with a digit, a letter of each case and a sign among them."""
+    return rf"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*[!-/]).{{{size},{2 * size + 8}}}", "aA1!" + word(random, size)
+
+
+@family("regex", *row(3, 300))
+def branches_with_lookaheads(size: int, random: Random) -> Case:
+    """One of n letters, each where a word follows later."""
+    names = words(random, size)
+    return "|".join(f"(?=.*{name}){name[0]}.*" for name in names), f"{names[0][0]} and then {names[0]}"
+
+
+@family("regex", *row(3, 1000))
+def words_with_boundaries(size: int, random: Random) -> Case:
+    r"""Up to n words between `\b`, and an end."""
+    return rf"(?:\b\w+\b\W+){{1,{size}}}end", " ".join(words(random, min(size, 80))) + " end"

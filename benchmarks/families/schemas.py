@@ -292,3 +292,57 @@ def counted_words_of_a_maximal_length(size: int, random: Random) -> Case:
     pattern = f"^(?:[a-z]{{1,{size}}} ?){{1,{size}}}$"
     text = " ".join(words(random, max(1, size // 3), min(size, 5)))
     return {"type": "string", "pattern": pattern, "maxLength": 3 * size}, compact(text[: 3 * size].strip())
+
+
+@family("both_orders", *row(3, 300))
+def unique_tuples(size: int, random: Random) -> Case:
+    """Tuples of n different items, each of which is one of two numbers or a text that others may be, too."""
+    items = [{"enum": [place, place + 1, "x" * (place % 5 + 1)]} for place in range(size)]
+    return {"type": "array", "prefixItems": items, "items": False, "minItems": size, "uniqueItems": True}, compact([*range(size)])
+
+
+@family("both_orders", *row(3, 1000))
+def tagged_tuples(size: int, random: Random) -> Case:
+    """Arrays of tuples of n kinds, told apart by their first item."""
+    names = words(random, size)
+    kinds = [
+        {"type": "array", "prefixItems": [{"const": name}, {"type": "string", "maxLength": place + 4}], "minItems": 2, "maxItems": 2}
+        for place, name in enumerate(names)
+    ]
+    return {"type": "array", "items": {"oneOf": kinds}}, compact([[name, "text"] for name in names[:100]])
+
+
+@family("both_orders", *row(3, 300))
+def one_of_arrays(size: int, random: Random) -> Case:
+    """One of n kinds of arrays, all of which have the empty one."""
+    return {"oneOf": [{"type": "array", "items": {"const": value}} for value in range(size)]}, compact([size - 1] * 100)
+
+
+@family("both_orders", *row(3, 300))
+def one_of_patterns_in_a_member(size: int, random: Random) -> Case:
+    """One of n objects, told apart by a pattern of the same member."""
+    names = words(random, size)
+    branches = [closed({"id": {"type": "string", "pattern": f"^{name}:[a-z]*$"}}) for name in names]
+    return {"oneOf": branches}, compact({"id": f"{names[-1]}:some"})
+
+
+@family("both_orders", *row(2, 200))
+def patterns_of_keys_in_a_union(size: int, random: Random) -> Case:
+    """Any of 2 n objects, each with a pattern of keys, a type of their values, and one of the keys required."""
+    names = words(random, 2 * size, 4)
+    branches = [
+        {
+            "patternProperties": {f"^{name}": {"type": "array", "items": {"type": ("string", "integer")[place % 2]}}},
+            "required": [f"{name}x"],
+        }
+        for place, name in enumerate(names)
+    ]
+    return {"type": "object", "anyOf": branches}, compact({f"{names[0]}x": ["text"], f"{names[0]}y": ["more"], f"{names[1]}x": [1, 2]})
+
+
+@family("both_orders", *row(3, 300))
+def two_kinds_of_items_counted(size: int, random: Random) -> Case:
+    """Arrays with n to 2n large integers and at least n small ones."""
+    some = {"contains": {"minimum": 5}, "minContains": size, "maxContains": 2 * size}
+    others = {"contains": {"maximum": 3}, "minContains": size}
+    return {"type": "array", "items": {"type": "integer"}, "allOf": [some, others]}, compact([7, 1] * size)
