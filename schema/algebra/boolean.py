@@ -31,8 +31,8 @@ _BITS: Final = {
 _WHOLE: Final = {kind: getattr(EVERY, kind) for kind in ("texts", "arrays", "objects")}
 _PRODUCTS: Final = (0, 9, 9, 18)
 """What `check` counts for one pair of arrays, of objects, and of both."""
-_PRUNED: Final = (0, 40, 20, 60)
-"""What it takes besides to see whether what they have in common is empty."""
+_PRUNED: Final = (0, 40, 0, 40)
+"""What it takes besides to see whether the arrays that they have in common are none."""
 _TWO_PRODUCTS: Final = 24
 """About what two branches that share objects take to be put outside of each other."""
 

@@ -65,6 +65,10 @@ _BEGINNING: Final = re.compile(r"\^((?:[^\\.\[\](){}*+?|^$]|\\[^0-9A-Za-z])+)([*
 """What a pattern begins with before anything but itself is meant, and a sign behind it by which its last character may be missing."""
 
 
+_ATOMS: Final = re.compile(r"\\.|\[(?:[^\\\]]|\\.)*\]", re.DOTALL)
+"""Escapes and classes, in which signs have no meaning of their own."""
+
+
 class UpperBound(NamedTuple):
     """A superset of the values that a subschema allows."""
 
@@ -143,14 +147,24 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
 def beginning_of(pattern: Any) -> str:
     r"""What every string begins with that a pattern matches, as far as it is plain to see.
 
-    >>> [beginning_of(pattern) for pattern in ("^arn:aws:", r"^v1\.[0-9]", "^https?:", "^a|^b", "abc", "^(a)")]
-    ['arn:aws:', 'v1.', 'http', '', '', '']
+    >>> [beginning_of(pattern) for pattern in ("^arn:aws:", r"^v1\.[0-9]", "^https?:", "^a(b|c)", "^a|^b", "abc")]
+    ['arn:aws:', 'v1.', 'http', 'a', '', '']
     """
-    found = _BEGINNING.match(pattern) if isinstance(pattern, str) and "|" not in pattern else None
-    if found is None:
+    found = _BEGINNING.match(pattern) if isinstance(pattern, str) else None
+    if found is None or ("|" in pattern and _has_branches(pattern)):
         return ""
     text = re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
     return text[:-1] if found[2] else text
+
+
+def _has_branches(pattern: str) -> bool:
+    """Whether a pattern has alternatives outside of all groups."""
+    depth = 0
+    for sign in _ATOMS.sub("", pattern):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and not depth:
+            return True
+    return False
 
 
 def _beginning_of_strings(schema: Any) -> str:

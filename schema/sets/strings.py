@@ -490,6 +490,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
     """
     if len(automata_of_tests) == 2 and _begin_differently(*automata_of_tests):
         return -1, None
+    budget.spend(60)
     known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]
     if not known:
         return 0, None
