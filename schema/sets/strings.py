@@ -477,9 +477,6 @@ _MANY_TESTS: Final = 8
 """So many automata may have an intersection that surely has too many states."""
 _MOST_COMMON: Final = 16
 _MOST_OF_A_WORD: Final = 2_000
-_MOST_OF_A_BEGINNING: Final = 32
-_FEW_RANGES: Final = 16
-"""The most pairs of ranges that are compared with each other."""
 
 
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[int, str | None]:
@@ -488,15 +485,14 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
     The text is None if there is none, or if the search takes too long or leaves out an automaton.
     Breadth first over tuples of states, so it stops at the first text and never builds the product; without automata that are very large.
     """
-    if len(automata_of_tests) == 2 and _begin_differently(*automata_of_tests):
+    if len(automata_of_tests) == 2 and language.begin_differently(*automata_of_tests):
         return -1, None
-    budget.spend(60)
     known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]
     if not known:
         return 0, None
     # Class 0 leads nowhere: only the characters that all automata read matter.
     intervals, refined = common_refinement([table for table, _ in known])
-    budget.spend(len(intervals) * (1 + len(known) // 4))
+    budget.spend(60 + len(intervals) * (1 + len(known) // 4))
     places = [number for number, classes in enumerate(refined) if all(classes)]
     shared = [refined[number] for number in places]
     ends = [accepting for _, accepting in known]
@@ -529,25 +525,6 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
         if len(seen) > MOST_TUPLES:
             return length, None
     return -1, None
-
-
-def _begin_differently(a: Dfa, b: Dfa) -> bool:
-    """Whether two automata have no text in common since, behind a beginning that both have, no character is next in both.
-
-    PERF: two patterns that begin with different words take 2 us, and 60 where their characters are cut into classes first.
-    """
-    one = other = 0
-    for _ in range(_MOST_OF_A_BEGINNING):
-        if a.accepting[one] and b.accepting[other]:
-            return False
-        row, its = a.transitions[one], b.transitions[other]
-        if len(row) * len(its) > _FEW_RANGES:
-            return False
-        next_states = {(s, t) for lo, hi, s in row for low, high, t in its if lo <= high and low <= hi}
-        if len(next_states) != 1:
-            return not next_states
-        ((one, other),) = next_states
-    return False
 
 
 def _merge_excluded(tests: Tests) -> Tests:
