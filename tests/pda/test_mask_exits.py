@@ -259,10 +259,10 @@ RUNS: Final = [
     None,
 ]
 COUNTED: Final = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 5), (0, 26), (1, 30), (0, -1))
-AROUND: Final = ("*", "+", "{0,2}", "{2,5}", "* *", "* {0,2}", "left recursion", "right recursion", "recursion before a letter")
+FORMS: Final = ("*", "+", "{0,2}", "{2,5}", "* *", "* {0,2}", "left recursion", "right recursion", "recursion before a letter")
 
 
-def around(b: GrammarBuilder, node: NodeId, form: str, end: NodeId) -> Grammar:
+def repeated(b: GrammarBuilder, node: NodeId, form: str, end: NodeId) -> Grammar:
     """A grammar that repeats a node in some form, before an end."""
     root, rule = b.rule("root"), b.rule("again")
     if "recursion" not in form:
@@ -282,7 +282,7 @@ def around(b: GrammarBuilder, node: NodeId, form: str, end: NodeId) -> Grammar:
 
 
 @pytest.mark.parametrize("thresholds", [{}, {"unrolled_states": 0, "unrolled_inside": 0}], ids=["as always", "nothing unrolled"])
-@pytest.mark.parametrize("form", AROUND)
+@pytest.mark.parametrize("form", FORMS)
 def test_repetitions_that_begin_again(form: str, thresholds: dict[str, int]) -> None:
     """A counted repetition in a repetition or a recursion: where it may end and begin again, a run is longer than its count."""
     kernel = load_engine("kernel")
@@ -299,7 +299,7 @@ def test_repetitions_that_begin_again(form: str, thresholds: dict[str, int]) -> 
     compared = 0
     for (name, body), bounds, end in product(bodies.items(), COUNTED, (None, b";", b"a")):
         b = GrammarBuilder()
-        grammar = around(b, b.repeat(body(b), *bounds), form, b.empty() if end is None else b.literal(end))
+        grammar = repeated(b, b.repeat(body(b), *bounds), form, b.empty() if end is None else b.literal(end))
         prepared = kernel.KernelGrammar(trie, grammar, states=100_000, stack_depth=100_000, memory=64 << 20, seconds=30)
         start = kernel.Matcher(prepared, [len(RUNS) - 1])
         compared += assert_exact_behind(
