@@ -31,8 +31,8 @@ _BITS: Final = {
 _WHOLE: Final = {kind: getattr(EVERY, kind) for kind in ("texts", "arrays", "objects")}
 _PRODUCTS: Final = (0, 9, 9, 18)
 """What `check` counts for one pair of arrays, of objects, and of both."""
-_PRUNED: Final = (0, 40, 0, 40)
-"""What it takes besides to see whether the arrays that they have in common are none."""
+_SHARED_ARRAYS: Final = 40
+"""What it takes besides to see whether the arrays that two branches have in common are none."""
 _TWO_PRODUCTS: Final = 24
 """About what two branches that share objects take to be put outside of each other."""
 
@@ -226,7 +226,8 @@ class Boolean:
             common = self.intersect(branches[i], branches[j])
             if common.is_empty():
                 continue
-            self.budget.spend(_PRUNED[bool(common.arrays) + 2 * bool(common.objects)])
+            if common.arrays:
+                self.budget.spend(_SHARED_ARRAYS)
             common = self.pruned(common)
             if not common.is_empty():
                 found.append((i, j, common))

@@ -266,8 +266,7 @@ class ArrayWriter:
         Values are of one kind where the same outcomes have them. So how many are left of each kind says what can still follow, and
         a guard, which looks one value ahead, never finds too late that there are too few.
         """
-        items = dict.fromkeys(item for stage in stages for item, _, _ in stage)
-        found = {item: self.few.values(item) for item in items}
+        found = {item: self.few.values(item) for item in dict.fromkeys(item for stage in stages for item, _, _ in stage)}
         if any(few is None and self.few.number(item, low) < low for item, few in found.items()):
             raise LimitError(f"an array of at least {low} different items has too many values of too few kinds", limit="states", value=low)
         values = {key: value for few in found.values() for key, value in (few or {}).items()}
@@ -280,8 +279,8 @@ class ArrayWriter:
         kinds: dict[tuple[int, ...], dict[object, Any]] = {}
         for key, value in values.items():
             kinds.setdefault(tuple(inside[key]), {})[key] = value
-        of_item: dict[Conjunction, dict[int, dict[object, Any]]] = {item: {} for item in items}
-        listed = [*items]
+        of_item: dict[Conjunction, dict[int, dict[object, Any]]] = {item: {} for item in found}
+        listed = [*found]
         for kind, (those, same) in enumerate(kinds.items()):
             for place in those:
                 of_item[listed[place]][kind] = same

@@ -492,7 +492,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
         return 0, None
     # Class 0 leads nowhere: only the characters that all automata read matter.
     intervals, refined = common_refinement([table for table, _ in known])
-    budget.spend(60 + len(intervals) * (1 + len(known) // 4))
+    budget.spend(60 + len(intervals) * (1 + len(known) // 4))  # 60 us for small automata, too
     places = [number for number, classes in enumerate(refined) if all(classes)]
     shared = [refined[number] for number in places]
     ends = [accepting for _, accepting in known]
