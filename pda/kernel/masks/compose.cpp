@@ -392,11 +392,12 @@ class MaskComposer {
         std::pop_heap(l_.calls.begin(), l_.calls.end(), std::greater<>());
         l_.calls.pop_back();
       }
-      if (const StackId all = l_.callers.size() > 1 ? stacks_.join(l_.callers) : NO_STACK; all != NO_STACK) {
+      StackId below = l_.callers.front();
+      if (l_.callers.size() > 1) {
         statistics_.united_calls++, joins_ = true;
-        l_.callers.assign(1, all);
+        below = stacks_.join(l_.callers);
       }
-      for (const StackId below : l_.callers) go_on(first.nodes, dfa_.start(first.rule), below, false);
+      go_on(first.nodes, dfa_.start(first.rule), below, false);
     }
   }
 

@@ -57,7 +57,7 @@ class StackSet {
   StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique; drops those that others cover
   StackId push(StateId state, StackId below);
   StackId unite(StackId a, StackId b);
-  StackId join(std::span<const StackId> all);  // their union, NO_STACK where that does not pay
+  StackId join(std::span<const StackId> all);  // the union of many
   void unite_equal(std::vector<StackEdge>& edges);  // sorts them; edges of one state become one
   StackId advance(StackId node, u8 byte);
   StackId return_node(const Call& call, StackId below);  // the node that a called rule stands on
