@@ -34,7 +34,7 @@ GRAMMARS = {
     "counts": "root ::= ('(' root{0,3} ')' | '[' root{1,40} ']' | 'x'){1,2}",
     "limits": "root ::= '(' root? ')' | '[' limited ']' | 'x'\nlimited[max_tokens=5] ::= root+",
 }
-CALLED_TOGETHER = ("rules that call one rule", "counts")
+CALLED_TOGETHER = ("rules that call one rule", "counts", "sequences of itself", "ends of several rules")
 COUNTED = "counts"  # unions of states that count are not kept
 
 
