@@ -38,16 +38,19 @@ def time_is_over(seconds: float) -> LimitError:
 
 
 class Budget:
-    """The limits of one compilation and the work that it has done; made once and handed down to every operation."""
+    """The limits of one compilation and the work that it has done; made once and handed down to every operation.
 
-    __slots__ = ("deadline", "end", "is_watched", "limits", "share", "states", "stop", "what", "work")
+    No part goes beyond `ceiling`, however large its share: an attempt lowers it.
+    """
+
+    __slots__ = ("ceiling", "deadline", "end", "is_watched", "limits", "share", "states", "stop", "what", "work")
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = Limits() if limits is None else limits
         self.deadline = time.monotonic() + self.limits.compile_seconds
         self.states = self.limits.states // DFA_STATE_WEIGHT
         self.work = 0
-        self.end = self.limits.compile_work
+        self.end = self.ceiling = self.limits.compile_work
         self.what = ""
         self.share = 1
         self.stop = STOP.get()
@@ -123,7 +126,7 @@ class Part:
         most = budget.limits.compile_work
         self.before = (budget.end, budget.what, budget.share)
         self.start = budget.work
-        budget.end = min(most, budget.work + most // self.share)
+        budget.end = min(budget.ceiling, budget.work + most // self.share)
         budget.what = self.what
         budget.share = self.share
         return self

@@ -27,6 +27,8 @@ MAX_POSITIONS: Final = 1 << 15
 
 SMALL_POSITIONS: Final = 2_000
 SMALL_STATES: Final = 4_000
+ATTEMPT: Final = 8
+"""The fraction of a compilation's work that an automaton may take which only has to be tried."""
 # The numbers in all sets of characters of a pattern: rows of thousands of ranges are no small automaton.
 SMALL_RANGES: Final = 20_000
 
@@ -258,13 +260,14 @@ def small_dfa(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
 
 
 def within_states(make: Callable[[], Dfa], states: int, budget: Budget) -> Dfa | None:
-    """What is made if no automaton on the way takes more states than this, and the budget has room for it; None otherwise."""
-    most = budget.states
+    """What is made if no automaton on the way takes more states than this, or more work than an attempt may; None otherwise."""
+    most, ceiling = budget.states, budget.ceiling
     budget.states = min(most, states)
+    budget.ceiling = min(ceiling, budget.work + budget.limits.compile_work // ATTEMPT)
     try:
         return make()
     except LimitError:
         budget.spend(0)  # the whole compilation may be at its end
         return None
     finally:
-        budget.states = most
+        budget.states, budget.ceiling = most, ceiling

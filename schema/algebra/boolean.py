@@ -33,6 +33,8 @@ _PRODUCTS: Final = (0, 9, 9, 18)
 """What `check` counts for one pair of arrays, of objects, and of both."""
 _SHARED_ARRAYS: Final = 40
 """What it takes besides to see whether the arrays that two branches have in common are none."""
+_TWO_ARRAYS: Final = 68
+"""About what two branches take that both have the empty array: to be compared, and to be put outside of each other."""
 _TWO_PRODUCTS: Final = 24
 """About what two branches that share objects take to be put outside of each other."""
 
@@ -211,11 +213,14 @@ class Boolean:
         compared: list[tuple[int, int]] = []
         products = [(parts.arrays not in ((), EVERY.arrays)) + 2 * (parts.objects not in ((), EVERY.objects)) for parts in branches]
         spoken_of = [objects.names_of_open(parts.objects) for parts in branches]
+        have_empty_array = [any(part.low == 0 for part in parts.arrays) for parts in branches]
         for i, j in pairs:
             least += 4 + _PRODUCTS[products[i] & products[j]]
             one, other = spoken_of[i], spoken_of[j]
             if one is not None and other is not None and one.isdisjoint(other):
                 sure += _TWO_PRODUCTS
+            if have_empty_array[i] and have_empty_array[j]:
+                sure += _TWO_ARRAYS
             self.budget.expect(least + sure)
             compared.append((i, j))
         found: list[tuple[int, int, Parts]] = []

@@ -8,6 +8,7 @@ from stackmask.pda.automata import dfa
 from stackmask.pda.budget import HALF, QUARTER, STOP, Budget
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.limits import Limits
+from stackmask.pda.regex.to_nfa import within_states
 
 
 def test_all_of_it() -> None:
@@ -42,6 +43,23 @@ def test_smaller_parts() -> None:
             budget.spend(251)
         with pytest.raises(LimitError, match=r"one product takes more than 500 steps.*may take half"):
             budget.expect(501)
+
+
+def test_attempts() -> None:
+    """What only has to be tried may take an eighth, in parts and parts of these; then parts have their shares again."""
+    budget = Budget(Limits(compile_work=8_000))
+
+    def make(work: int) -> dfa.Dfa:
+        with budget.part("one product"), budget.part("one automaton"):
+            budget.spend(work)
+        return dfa.EPSILON
+
+    assert within_states(lambda: make(1_000), 10, budget) == dfa.EPSILON
+    assert within_states(lambda: make(1_001), 10, budget) is None
+    assert budget.work == 2_001
+    assert make(4_000) == dfa.EPSILON
+    with pytest.raises(LimitError, match="the compilation takes more than 8,000 steps"):
+        within_states(lambda: make(2_000), 10, budget)
 
 
 def test_what_is_expected() -> None:

@@ -110,3 +110,12 @@ def test_large_sets_in_a_long_row() -> None:
     assert caught.value.limit == "compile_seconds"
     assert len(regex_grammar(pattern).nodes) <= 2_002
     assert time.process_time() - start < 5
+
+
+def test_many_ambiguous_parts() -> None:
+    """The automaton of all texts is tried first, and given up after an eighth of the work; that of preferred texts takes half."""
+    parts = [f"(?:[a-{chr(98 + number % 24)}]{{1,5}}|(?:ab{number}c)+)" for number in range(30)]
+    budget = Budget()
+    with pytest.raises(LimitError, match="one automaton takes more than 1,000,000 steps"):
+        first_match.preferred_dfa(parse_python("".join(parts), budget), budget)
+    assert budget.work < 1_270_000
