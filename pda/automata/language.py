@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from .dfa import Dfa, universal_state
 
 _MOST_WORK = 20_000
 _MOST_OF_A_BEGINNING = 32
+_MOST_TRIED = 64
+"""The most states of an automaton, or pairs of these, that are looked at for one text."""
 _FEW_RANGES = 16
 """The most pairs of ranges that are compared with each other."""
 
@@ -22,10 +25,10 @@ def is_empty(automaton: Dfa) -> bool:
     return not any(automaton.accepting)
 
 
-def accepts(automaton: Dfa, text: str) -> bool:
-    """Whether the text is accepted."""
-    state = after(automaton, text)
-    return state is not None and automaton.accepting[state]
+def accepts(automaton: Dfa, text: str, state: int = 0) -> bool:
+    """Whether the text is accepted, from a state."""
+    reached = after(automaton, text, state)
+    return reached is not None and automaton.accepting[reached]
 
 
 def after(automaton: Dfa, text: str, state: int = 0) -> int | None:
@@ -230,6 +233,8 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
     the same: behind the texts that the one set lacks all is accepted, and of the other set one of them is still lacking. That makes 2^n
     states, if automata that are not among the n accept the empty text.
 
+    Where fewer are among the n than there are automata, those count that remember a text, if they are more: see `_remembered`.
+
     If all are among the n, accept at their ends only, and a character leads each to its start from everywhere else, there are more: with
     each set one of the other automata may be on its way, at a state that it comes to while all others stay at their starts. A text tells
     two such states of one automaton apart by its end, which it leads to from one of them only; the character and the texts that the
@@ -250,8 +255,10 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
         elif not automaton.accepting[0]:
             return 1
     found = 1 << len(ends)
-    if found >= enough or len(ends) < len(automata):
+    if found >= enough:
         return found
+    if len(ends) < len(automata):
+        return max(found, 1 << _remembered(automata, gap, enough.bit_length()))
     on_their_way = 0
     for place, end in ends.items():
         automaton = automata[place]
@@ -260,6 +267,60 @@ def least_states(automata: Sequence[Dfa], enough: int) -> int:
             return found
         on_their_way += _alone(automaton, end, _others(automata, place))
     return found + found // 2 * on_their_way
+
+
+def _remembered(automata: Sequence[Dfa], gap: str, most: int) -> int:
+    """How many automata, of at most 4 * `most`, each remember a text of their own, so that an intersection has a state for any set of them.
+
+    The text leads its automaton from the start to another state, and again to that; all others it leads from the start to the start, and
+    from the state that they remember their text in to the same. Two sets of these texts differ in one: its two states accept different
+    texts, and one that only one of them accepts, but all other automata from both of theirs, tells the sets apart.
+    """
+    texts: dict[int, str] = {}
+    states: dict[int, int] = {}
+    for place, automaton in enumerate(automata[: 4 * most]):
+        others = _others(automata, place)
+        for text, state in _ways(automaton):
+            text += gap
+            if after(automaton, text) == after(automaton, text, state) == state and all(after(other, text) == 0 for other in others):
+                texts[place], states[place] = text, state
+                break
+    for place in [*texts]:
+        end = _only_one(automata[place], states[place])
+        beside = [(automaton, at) for other, automaton in enumerate(automata) if other != place for at in {0, states.get(other, 0)}]
+        if end is None or not all(after(other, texts[place], at) == at and accepts(other, end, at) for other, at in beside):
+            del texts[place], states[place]
+    return len(texts)
+
+
+def _ways(automaton: Dfa) -> Iterator[tuple[str, int]]:
+    """The states nearest to the start, each with a shortest text that leads to it."""
+    ways = {0: ""}
+    todo = [0]
+    for state in islice(todo, _MOST_TRIED):
+        for lo, _, target in automaton.transitions[state]:
+            if target not in ways:
+                ways[target] = ways[state] + chr(lo)
+                todo.append(target)
+                yield ways[target], target
+
+
+def _only_one(automaton: Dfa, state: int) -> str | None:
+    """A shortest text that an automaton accepts from its start or from a state, but not from both; None if all such texts are long."""
+    seen = {(0, state)}
+    todo: list[tuple[int, int, str]] = [(0, state, "")]
+    for one, other, text in islice(todo, _MOST_TRIED):
+        if (one >= 0 and automaton.accepting[one]) != (other >= 0 and automaton.accepting[other]):
+            return text
+        starts = {lo for at in (one, other) if at >= 0 for lo, _, _ in automaton.transitions[at]}
+        starts |= {hi + 1 for at in (one, other) if at >= 0 for _, hi, _ in automaton.transitions[at] if hi < 0x10FFFF}
+        for lo in sorted(starts):
+            reached = [-1 if at < 0 or (to := after(automaton, chr(lo), at)) is None else to for at in (one, other)]
+            pair = (reached[0], reached[1])
+            if pair not in seen:
+                seen.add(pair)
+                todo.append((*pair, text + chr(lo)))
+    return None
 
 
 def _others(automata: Sequence[Dfa], place: int) -> list[Dfa]:

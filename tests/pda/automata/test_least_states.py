@@ -24,11 +24,13 @@ def states(automata):
     return len(reduce(intersection, automata).accepting)
 
 
+ALONE = ["a", "b", "c", "ab", "ba", "cd", "dc", "abc", "a[bd]", "aa", "d+e", "c|dd", "[ae]c", "e.c", "(?:ab){2}", "x?", "a*"]
+BODIES = ["a.*b", "c.*d", "e.*[bd]", "d.*e.*a", "a.b", *ALONE]
 PATTERNS = st.builds(
     lambda sign, head, body, tail: sign + head + body + tail,
-    st.sampled_from(["", "", "", "!"]),
+    st.sampled_from(["", "", "!"]),
     st.sampled_from(["", "", "", "", "^"]),
-    st.sampled_from(["a", "b", "c", "ab", "ba", "cd", "dc", "abc", "a[bd]", "aa", "d+e", "c|dd", "[ae]c", "e.c", "(?:ab){2}", "x?", "a*"]),
+    st.sampled_from(BODIES),
     st.sampled_from(["", "", "", "", "$"]),
 )
 
@@ -55,6 +57,11 @@ def test_at_most_the_states_that_there_are(patterns, enough):
         (["ab", "ac"], 4),  # neither is on its way alone
         (["a.*b", "cd"], 4),  # no character leads the first one back
         (["a|bc$", "de"], 4),  # accepts elsewhere than at its end
+        (["!a.*b", "!c.*d", "!e.*f"], 8),
+        (["!a.*b", "!c.*d", "!cb"], 4),  # the last remembers nothing
+        (["!a.*b", "!a.*d"], 1),  # the text of one is that of the other
+        (["!a.*b", "!c.*bx"], 2),  # what tells whether the second remembers is never accepted behind the text of the first
+        (["!(a.){2}", "!c.*d"], 2),  # the first is not where its text left it when it reads that again
         (["ab", "\ue000c"], 4),  # the first character tried leads the second away from its start
     ],
 )
