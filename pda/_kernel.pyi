@@ -39,7 +39,7 @@ class KernelGrammar:
     """
 
     def __init__(
-        self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float, step_work: int = 3000000
+        self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float, step_work: int = 2000000
     ) -> None: ...
     def warm_up(self) -> None:
         """

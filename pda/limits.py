@@ -31,6 +31,6 @@ class Limits:
     states: int = 2_000_000
     stack_depth: int = 4_000_000
     compile_work: int = 2_000_000
-    step_work: int = 3_000_000
+    step_work: int = 2_000_000
     compile_seconds: float = inf
     grammar_bytes: int = 256 << 20

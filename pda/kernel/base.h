@@ -317,7 +317,7 @@ struct Limits {
   u64 states = 2'000'000;
   u64 stack_depth = 4'000'000;
   u64 memory = 256ull << 20;
-  u64 step_work = 3'000'000;
+  u64 step_work = 2'000'000;
   double seconds = 30;
 };
 

@@ -451,7 +451,7 @@ class _Threads:
             if step in seen:
                 continue
             seen.add(step)
-            self.budget.spend(2)  # half a microsecond each
+            self.budget.spend(3)  # a third of a microsecond each, so that what explodes is refused in time
             state, passed, turning = step
             if len(turning) > MAX_TURNING or not len(seen) & 0xFFF:
                 self.check(len(seen), len(turning))
@@ -605,7 +605,7 @@ class _Threads:
             for thread, _ in moment[1]:
                 readable |= self.readable(thread)
             classes = list(bits(readable))
-            self.budget.spend((8 + 4 * len(moment[1])) * len(classes))
+            self.budget.spend((12 + 6 * len(moment[1])) * len(classes))
             todo.append((moment, classes))
 
         rows: list[tuple[tuple[int, int, int], ...]] = []
