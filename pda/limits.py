@@ -18,7 +18,7 @@ class Limits:
     `compile_work`: steps of one compilation, such as transitions of automata and pairs of alternatives. The default takes about 2 s if
     steps are slow. It is a count, not a time: a specification is refused on every machine or on none.
     `step_work`: work of one call of a matcher in the kernel, such as a mask or an accepted token, in units of about 10 ns. It is counted,
-    not timed, so equal calls end alike in all processes. A completion may take 4 times as much, and a text as much again for every
+    not timed, so equal calls end alike in all processes. A completion may take 40 times as much, and a text as much again for every
     8,192 bytes.
     `compile_seconds`: wall-clock budget of one compilation, checked often; infinite by default, since the clocks of two machines differ.
     `grammar_bytes`: memory of the lazily built tables of one grammar; beyond it they are dropped and rebuilt. The parts that matchers

@@ -8,7 +8,7 @@ namespace stackmask {
 
 class Matcher {
  public:
-  static constexpr u64 COMPLETION_STEPS = 4;  // that a completion may take the work of
+  static constexpr u64 COMPLETION_STEPS = 40;  // that a completion may take the work of
   Matcher(std::shared_ptr<Automaton> automaton, std::vector<TokenId> stop_token_ids);
   Matcher(const Matcher& other);
   Matcher& operator=(const Matcher&) = delete;

@@ -229,7 +229,7 @@ def test_one_value_of_many_spellings(engine: Engine, zeros: int) -> None:
     more = builder.repeat(builder.seq(builder.literal(b","), value))
     array = builder.scope(builder.seq(builder.literal(b"["), value, more, builder.literal(b"]")))
     tokens = [b",", b"1", b".", b"0", b"]", b"[", b",1", b"0,", b"0]"]
-    here = engine.Matcher(prepare(engine, one_rule(builder, array), tokens), [])
+    here = engine.Matcher(prepare(engine, one_rule(builder, array), tokens, step_work=20_000_000), [])
     assert here.accept_bytes(b"[1.0")
     assert here.allowed_tokens() == [3, 4, 8]
 

@@ -29,12 +29,14 @@ def prepare(
     stack_depth: int = 1_000_000,
     memory: int = 64 << 20,
     seconds: float = 30,
+    step_work: int = 2_000_000,
     thresholds: Mapping[str, int] | None = None,
 ) -> Any:
     """The grammar made ready for a vocabulary; only the kernel has thresholds."""
     options = {"thresholds": dict(thresholds)} if thresholds else {}
     trie = engine.TokenTrie(list(tokens), len(tokens) if size is None else size, **options)
-    return engine.KernelGrammar(trie, grammar, states=states, stack_depth=stack_depth, memory=memory, seconds=seconds)
+    limits = {"states": states, "stack_depth": stack_depth, "memory": memory, "seconds": seconds, "step_work": step_work}
+    return engine.KernelGrammar(trie, grammar, **limits)
 
 
 def matcher(
