@@ -213,7 +213,7 @@ class Boolean:
         compared: list[tuple[int, int]] = []
         products = [(parts.arrays not in ((), EVERY.arrays)) + 2 * (parts.objects not in ((), EVERY.objects)) for parts in branches]
         spoken_of = [objects.names_of_open(parts.objects) for parts in branches]
-        have_empty_array = [any(part.low == 0 for part in parts.arrays) for parts in branches]
+        have_empty_array = [any(map(arrays.has_empty, parts.arrays)) for parts in branches]
         for i, j in pairs:
             least += 4 + _PRODUCTS[products[i] & products[j]]
             one, other = spoken_of[i], spoken_of[j]

@@ -15,6 +15,15 @@ from .types import ANYTHING, FALSE, NEVER, TRUE, Array, Conjunction, Count, high
 FREE: Final = Array()
 
 
+def has_empty(part: Array) -> bool:
+    """Whether the empty array is in a part.
+
+    >>> [has_empty(part) for part in (FREE, Array(low=1), Array(distinct=1), Array(distinct=-1), Array(counts=(Count(TRUE, 0, 1, -1),)))]
+    [True, False, True, False, False]
+    """
+    return part.low == 0 and part.distinct >= 0 and not any(count.low for count in part.counts)
+
+
 def intersect(a: Array, b: Array) -> Array | None:
     """Arrays of both parts; None if their counts alone exclude each other."""
     if a == FREE:

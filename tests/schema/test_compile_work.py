@@ -439,6 +439,7 @@ def test_branches_that_share_arrays() -> None:
         json_schema_grammar({"oneOf": [{"type": "array", "items": {"const": n}} for n in range(320)]})
     json_schema_grammar({"oneOf": [{"type": "array", "items": {"const": n}} for n in range(200)]})
     json_schema_grammar({"oneOf": [{"type": "array", "prefixItems": [{"const": n}], "minItems": 1} for n in range(320)]})
+    json_schema_grammar({"oneOf": [{"type": "array", "items": {"const": n}, "contains": {"const": n}} for n in range(225)]})
 
 
 def test_branches_that_begin_differently() -> None:
