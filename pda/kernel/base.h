@@ -18,6 +18,7 @@
 #include "blocks.h"
 #include "host.h"
 #include "portable.h"
+#include "slots.h"
 
 namespace stackmask {
 
@@ -153,44 +154,35 @@ class GrowingArray {
   }
 };
 
-// An open-addressing map from 64-bit keys to 32-bit values. The key ~0 is reserved.
+// A map from 64-bit keys to 32-bit values. The key ~0 is reserved.
 class FlatMap {
  public:
-  u32* find(u64 key) {
+  const u32* find(u64 key) const {
     if (slots_.empty()) return nullptr;
-    for (std::size_t i = mix(key) & mask_;; i = (i + 1) & mask_) {
-      if (slots_[i].key == key) return &slots_[i].value;
-      if (slots_[i].key == EMPTY) return nullptr;
-    }
+    const std::size_t i = place(key);
+    return slots_[i].is_free() ? nullptr : &slots_[i].value;
   }
   void insert(u64 key, u32 value) {
-    if ((count_ + 1) * 4 > slots_.size() * 3) grow();
-    std::size_t i = mix(key) & mask_;
-    while (slots_[i].key != EMPTY && slots_[i].key != key) i = (i + 1) & mask_;
-    if (slots_[i].key == EMPTY) count_++;
-    slots_[i] = {key, value};
+    slots_.make_room();
+    slots_.put(place(key), {~key, value});
   }
   void clear() { *this = FlatMap(); }
-  void reserve(std::size_t slots) {  // a power of two
-    slots_ = GrowingArray<Slot>(slots, Slot{EMPTY, 0});
-    mask_ = slots - 1;
-  }
+  void reserve(std::size_t slots) { slots_ = Slots<Slot>(slots); }  // a power of two
   std::size_t bytes() const { return slots_.bytes(); }
 
  private:
-  static constexpr u64 EMPTY = ~0ull;
   struct Slot {
-    u64 key;
-    u32 value;
+    u64 other_key = 0;  // ~key
+    u32 value = 0;
+    bool is_free() const { return other_key == 0; }
+    u64 hash() const { return mix(~other_key); }
+    bool has_key_of(const Slot& other) const { return other_key == other.other_key; }
   };
-  GrowingArray<Slot> slots_;
-  std::size_t count_ = 0, mask_ = 0;
-  STACKMASK_NOINLINE void grow() {
-    const GrowingArray<Slot> old = std::exchange(slots_, GrowingArray<Slot>(slots_.empty() ? 16 : slots_.size() * 2, Slot{EMPTY, 0}));
-    mask_ = slots_.size() - 1;
-    count_ = 0;
-    for (const Slot& slot : old)
-      if (slot.key != EMPTY) insert(slot.key, slot.value);
+  Slots<Slot> slots_;
+  std::size_t place(u64 key) const {  // of the key, or the first free one
+    std::size_t i = slots_.first(mix(key));
+    while (!slots_[i].is_free() && slots_[i].other_key != ~key) i = slots_.after(i);
+    return i;
   }
 };
 
@@ -238,77 +230,72 @@ class PooledVector : public std::vector<T> {
 class Interner {
  public:
   STACKMASK_NOINLINE u32 intern(const u32* words, std::size_t count) {
-    if ((size() + 1) * 4 > table_.size() * 3) grow();
-    const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
+    slots_.make_room();
+    const u32 hash = hash_of(words, count);
     const std::size_t slot = slot_of(words, count, hash);
-    return table_[slot] != FREE ? static_cast<u32>(table_[slot]) : put(slot, hash, words, count);
+    return slots_[slot].is_free() ? put(slot, hash, words, count) : slots_[slot].id();
   }
   u32 find(const u32* words, std::size_t count) const {  // NONE if it is not there
-    if (table_.empty()) return NONE;
-    const u64 entry = table_[slot_of(words, count, static_cast<u32>(hash_words(words, count) >> 32))];
-    return entry != FREE ? static_cast<u32>(entry) : NONE;
+    if (slots_.empty()) return NONE;
+    const Slot slot = slots_[slot_of(words, count, hash_of(words, count))];
+    return slot.is_free() ? NONE : slot.id();
   }
   // Fetches the slot of a sequence that will soon be looked for or added: in a large table it waits for memory otherwise.
   void prefetch(const u32* words, std::size_t count) const {
-    if (!table_.empty()) stackmask::prefetch(&table_[(hash_words(words, count) >> 32) & (table_.size() - 1)]);
+    if (!slots_.empty()) stackmask::prefetch(&slots_[slots_.first(hash_of(words, count))]);
   }
   // A sequence that is not there yet.
   u32 add(const u32* words, std::size_t count) {
-    if ((size() + 1) * 4 > table_.size() * 3) grow();
-    const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
-    return put(free_slot(hash), hash, words, count);
+    slots_.make_room();
+    const u32 hash = hash_of(words, count);
+    std::size_t slot = slots_.first(hash);
+    while (!slots_[slot].is_free()) slot = slots_.after(slot);
+    return put(slot, hash, words, count);
   }
   const u32* at(u32 id) const { return words_.data() + bounds_[id]; }
   std::size_t length(u32 id) const { return bounds_[id + 1] - bounds_[id]; }
-  std::size_t size() const { return count_; }
-  std::size_t bytes() const { return words_.size() * 4 + bounds_.bytes() + table_.bytes(); }
+  std::size_t size() const { return slots_.taken(); }
+  std::size_t bytes() const { return words_.size() * 4 + bounds_.bytes() + slots_.bytes(); }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
-    table_ = GrowingArray<u64>(sequences * 2, FREE);
+    slots_ = Slots<Slot>(sequences * 2);
     bounds_.reserve(sequences + 1);
     words_.reserve(words);
   }
   void expect(std::size_t sequences, std::size_t words) {  // room for so many more
-    std::size_t slots = std::max<std::size_t>(table_.size(), 16);
-    while ((size() + sequences + 1) * 4 > slots * 3) slots *= 2;
-    if (slots > table_.size()) rehash(slots);
+    slots_.expect(sequences);
     bounds_.reserve(size() + sequences + 1);
     words_.reserve(words_.size() + words);
   }
 
  private:
-  static constexpr u64 FREE = ~0ull;
+  struct Slot {
+    u64 entry = 0;  // half of a hash, and a number + 1
+    u32 id() const { return static_cast<u32>(entry) - 1; }
+    bool is_free() const { return entry == 0; }
+    u64 hash() const { return entry >> 32; }
+    bool has_key_of(const Slot& other) const { return entry == other.entry; }
+  };
   GrowingArray<u32> words_;
   GrowingArray<u32> bounds_;  // where each sequence begins in words_, and the last one ends
-  GrowingArray<u64> table_;  // half of a hash, and a number
-  u32 count_ = 0;
+  Slots<Slot> slots_;
+  static u32 hash_of(const u32* words, std::size_t count) { return static_cast<u32>(hash_words(words, count) >> 32); }
   std::size_t slot_of(const u32* words, std::size_t count, u32 hash) const {  // of an equal sequence, or a free one
-    std::size_t i = hash & (table_.size() - 1);
-    for (; table_[i] != FREE; i = (i + 1) & (table_.size() - 1)) {
-      if (table_[i] >> 32 != hash) continue;
-      const u32 id = static_cast<u32>(table_[i]);
+    std::size_t i = slots_.first(hash);
+    for (; !slots_[i].is_free(); i = slots_.after(i)) {
+      if (slots_[i].hash() != hash) continue;
+      const u32 id = slots_[i].id();
       if (length(id) == count && (count == 0 || std::memcmp(at(id), words, count * sizeof(u32)) == 0)) break;
     }
     return i;
   }
-  std::size_t free_slot(u32 hash) const {
-    std::size_t i = hash & (table_.size() - 1);
-    while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
-    return i;
-  }
   STACKMASK_NOINLINE u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
+    const u32 id = static_cast<u32>(size());
     if (bounds_.empty()) bounds_.push_back(0);
     words_.append(words, count);
     bounds_.push_back(static_cast<u32>(words_.size()));
-    table_[slot] = static_cast<u64>(hash) << 32 | count_;
-    return count_++;
-  }
-  void grow() { rehash(table_.empty() ? 16 : table_.size() * 2); }
-  STACKMASK_NOINLINE void rehash(std::size_t slots) {
-    const GrowingArray<u64> old = std::exchange(table_, GrowingArray<u64>(slots, FREE));
-    for (const u64 entry : old) {
-      if (entry != FREE) table_[free_slot(static_cast<u32>(entry >> 32))] = entry;
-    }
+    slots_.put(slot, {static_cast<u64>(hash) << 32 | (id + 1)});
+    return id;
   }
 };
 

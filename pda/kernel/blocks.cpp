@@ -87,11 +87,26 @@ void free_block(void* block, std::size_t size) noexcept {
   if (kept < length) munmap(static_cast<char*>(block) + kept, length - kept);
 }
 
+void* zeroed_block(std::size_t size) noexcept {
+  if (!is_large(size)) return std::calloc(1, size);
+  void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
+}
+
+void free_zeroed_block(void* block, std::size_t size) noexcept {
+  if (!is_large(size)) return std::free(block);
+  munmap(block, size);
+}
+
 #else
 
 void* grow_block(void* block, std::size_t, std::size_t after) noexcept { return std::realloc(block, after); }
 
 void free_block(void* block, std::size_t) noexcept { std::free(block); }
+
+void* zeroed_block(std::size_t size) noexcept { return std::calloc(1, size); }
+
+void free_zeroed_block(void* block, std::size_t) noexcept { std::free(block); }
 
 #endif
 

@@ -46,10 +46,12 @@ bool is_refused() {
 
 }  // namespace
 
-// realloc and malloc of the kernel's own, by the linker's --wrap.
+// realloc and calloc of the kernel's own, by the linker's --wrap.
 extern "C" {
 void* __real_realloc(void*, std::size_t);
 void* __wrap_realloc(void* data, std::size_t size) { return is_refused() ? nullptr : __real_realloc(data, size); }
+void* __real_calloc(std::size_t, std::size_t);
+void* __wrap_calloc(std::size_t count, std::size_t size) { return is_refused() ? nullptr : __real_calloc(count, size); }
 }
 
 void* operator new(std::size_t size) {

@@ -187,7 +187,7 @@ def allocations(objects: list[Path]) -> Path:
     subprocess.run(
         ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{KERNEL / 'c'}", *SANITIZE, "-c", source, "-o", compiled], check=True
     )
-    subprocess.run(["c++", *SANITIZE, compiled, *objects[1:], "-Wl,--wrap=realloc", "-pthread", "-o", made], check=True)
+    subprocess.run(["c++", *SANITIZE, compiled, *objects[1:], "-Wl,--wrap=realloc,--wrap=calloc", "-pthread", "-o", made], check=True)
     return made
 
 
