@@ -260,3 +260,12 @@ def terminals_in_a_row(size: int, random: Random) -> Case:
     names = words(random, size, 3)
     parts = "\n".join(f"B{n}: /[a-{chr(98 + n % 24)}]{{1,5}}/\nC{n}: /({name})+/" for n, name in enumerate(names))
     return f"start: A+\nA: {' '.join(f'(B{n} | C{n})' for n in range(size))}\n{parts}", "".join(names)
+
+
+@family("lark", 3, 6, 9, 12, 16, 24, 60)
+def permutations_as_numbers(size: int, random: Random) -> Case:
+    """A rule whose number says which of n words came already: each word once, in any order."""
+    names = words(random, size, 4)
+    once = "\n".join(f'     | "{name} " once::set_bit({place}) %if bit_clear({place})' for place, name in enumerate(names))
+    end = f'once::_: "." %if is_ones([0:{size}])'
+    return f"start: once::0\n{end}\n{once}", " ".join([*random.sample(names, size), "."])

@@ -39,8 +39,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from lark import Token, Tree
 from lark.exceptions import VisitError
@@ -60,7 +61,7 @@ from .initial import without_initial
 from .lazy_rules import in_order
 from .lexemes import Lexemes
 from .lexer import read_json
-from .parametric import ParameterError, read_condition, read_number
+from .parametric import Condition, ParameterError, read_condition, read_number
 from .terminals import Literal, Pattern, Terminal, literal_pattern
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
@@ -76,6 +77,8 @@ _LIMITS: Final = Limits()
 _JSON_FIRST: Final = from_chars('"-0123456789[fnt{')
 # Grammars in each other: compiling them costs Python's stack.
 _MOST_NESTED: Final = 30
+# Steps that a part of a template or of a rule with a number takes each time that it is emitted.
+_PART_WORK: Final = 5
 
 
 def lark_grammar(
@@ -197,6 +200,17 @@ class _Session:
         return self.named[name]
 
 
+class _Order(NamedTuple):
+    """A rule that was asked for: its definition, the values of its parameters, its number, its alternatives and the work to emit them."""
+
+    rule: RuleId
+    definition: Definition
+    arguments: dict[str, Value]
+    parameter: int | None
+    branches: list[_Branch]
+    work: int
+
+
 class _Compiler:
     """Emits the rules of one grammar, beginning with the start rule; a rule that another calls joins the queue."""
 
@@ -207,7 +221,9 @@ class _Compiler:
         self.builder = session.builder
         self.lexemes = Lexemes(definitions, self.builder)
         self.rules: dict[tuple[object, ...], RuleId] = {}
-        self.queue: list[tuple[RuleId, Definition, dict[str, Value], int | None]] = []
+        self.branches: dict[int, list[_Branch]] = {}
+        self.queue: list[_Order] = []
+        self.ordered_work = 0
 
     def root(self, start: str, *, nested: bool = False) -> RuleId:
         """The rule of the texts of the start rule, with ignored text around them."""
@@ -244,12 +260,14 @@ class _Compiler:
 
     def empty_queue(self) -> None:
         """Emit the rules that were asked for, and those that they ask for."""
-        for rule, definition, arguments, parameter in self.queue:
+        for order in self.queue:
             try:
-                self.budget.spend(10)
-                self.builder.define(rule, self.body(definition, arguments, parameter))
-            except LimitError as error:
-                raise error.at(f"line {self.definitions.line(definition.head)}, `{definition.head}`") from None
+                self.budget.spend(10 + order.work)
+                self.ordered_work -= order.work
+                self.builder.define(order.rule, self.body(order))
+            except (LimitError, VisitError) as error:
+                reason, head = _reason(error), order.definition.head
+                raise reason.at(f"line {self.definitions.line(head)}, `{head}`") if isinstance(reason, LimitError) else reason from None
         self.queue.clear()
 
     def check_names(self) -> None:
@@ -267,11 +285,31 @@ class _Compiler:
                 most = self.budget.limits.rules
                 raise LimitError(f"the grammar has more than {most} rules with its templates and numbers", limit="rules", value=most)
             rule = self.rules[key] = self.builder.rule(name)
-            self.queue.append((rule, definition, dict(zip(definition.parameters, arguments, strict=True)), parameter))
+            branches = self.chosen(definition, parameter)
+            work = _PART_WORK * sum(branch.size for branch in branches)
+            # What explodes is refused while the queue grows, not when it is empty.
+            self.ordered_work += work
+            self.budget.expect(self.ordered_work)
+            order = _Order(rule, definition, dict(zip(definition.parameters, arguments, strict=True)), parameter, branches, work)
+            self.queue.append(order)
         return rule
 
-    def body(self, definition: Definition, arguments: dict[str, Value], parameter: int | None) -> NodeId:
+    def chosen(self, definition: Definition, parameter: int | None) -> list[_Branch]:
+        """The alternatives of a rule that is emitted many times: of a template, or of a rule with a number if their conditions hold."""
+        if parameter is None and not definition.parameters:
+            return []
+        branches = self.branches.get(id(definition))
+        if branches is None:
+            children = [child for body in definition.bodies for child in body.children]
+            branches = self.branches[id(definition)] = [_Branch(self, definition, child) for child in children]
+        if parameter is None:
+            return branches
+        self.budget.spend(len(branches))
+        return [branch for branch in branches if branch.condition is None or branch.condition(parameter)]
+
+    def body(self, order: _Order) -> NodeId:
         """The node of the texts that a rule or a terminal generates."""
+        definition, parameter = order.definition, order.parameter
         if definition.head.type == "TERMINAL":
             if definition.options:
                 raise self.definitions.error("options follow the name of a rule, not of a terminal", definition.head)
@@ -285,9 +323,8 @@ class _Compiler:
             return node
         bodies = definition.bodies
         if parameter is not None:
-            choice = _Choice(self.definitions, parameter)
-            bodies = [choice.transform(body) for body in bodies]
-        builder = _RuleBuilder(self, definition, arguments, parameter)
+            bodies = [Tree("expansions", [branch.at(parameter) for branch in order.branches])]
+        builder = _RuleBuilder(self, definition, order.arguments, parameter)
         alternatives = []
         for body in bodies:
             rest, literals = self.without_literals(body, definition)
@@ -325,14 +362,67 @@ class _Compiler:
         terminal = self.lexemes.build(definition, name)
         return (terminal.text, terminal.flags) if isinstance(terminal, Pattern) and terminal.literal and terminal.text else None
 
-    def plain(self, token: Token, definition: Definition) -> NodeId:
-        """The node of one token in a rule."""
+    def plain(self, token: Token | Tree[Token], definition: Definition) -> NodeId:
+        """The node of one token or tree in a rule."""
         builder = _RuleBuilder(self, definition, {}, None)
         return builder.node(builder.transform(Tree("expansion", [token])))
 
     def named(self, name: str) -> NodeId:
         """A call of the rule of this name."""
         return self.builder.call(self.rule(name, self.definitions.by_name[name], ()))
+
+
+class _Branch:
+    """An alternative of a rule that is emitted many times: its condition, the rest, and how many parts that has.
+
+    `is_mixed`: conditions stand inside it, too.
+    """
+
+    def __init__(self, compiler: _Compiler, definition: Definition, child: Token | Tree[Token]) -> None:
+        self.compiler = compiler
+        self.definition = definition
+        self.condition: Condition | None = None
+        if definition.parametric and isinstance(child, Tree) and child.children and _is_condition(child.children[-1]):
+            *rest, token = child.children
+            assert isinstance(token, Token)
+            self.condition = parameter_of(compiler.definitions, token, len("%if"), read_condition)
+            child = Tree(child.data, rest)
+        self.written = child
+        self.is_mixed = any(map(_is_condition, _parts(child)))
+
+    def at(self, parameter: int) -> Token | Tree[Any]:
+        """The tree for a number."""
+        tree = self.tree
+        return _Choice(self.compiler.definitions, parameter).transform(tree) if self.is_mixed and isinstance(tree, Tree) else tree
+
+    @cached_property
+    def tree(self) -> Token | Tree[Any]:
+        """The tree; of a rule with a number, those members of a sequence are nodes already that are the same for all numbers."""
+        tree = self.written
+        is_fixable = self.definition.parametric and not self.is_mixed
+        if not is_fixable or not isinstance(tree, Tree) or tree.data != "expansion" or len(tree.children) < 2:
+            return tree
+        return Tree("expansion", [part if _is_parametric(part) else self.compiler.plain(part, self.definition) for part in tree.children])
+
+    @cached_property
+    def size(self) -> int:
+        """How many parts are emitted each time."""
+        return 1 + len(_parts(self.tree))
+
+
+def _parts(tree: Token | Tree[Any]) -> list[Any]:
+    """All that stands inside a tree."""
+    return [part for inner in tree.iter_subtrees() for part in inner.children] if isinstance(tree, Tree) else []
+
+
+def _is_parametric(tree: Token | Tree[Token]) -> bool:
+    """Whether a rule with a number is called inside a tree."""
+    return isinstance(tree, Tree) and any(inner.data == "parametric" for inner in tree.iter_subtrees())
+
+
+def _is_condition(part: object) -> bool:
+    """Whether a part of a tree is `%if condition`."""
+    return isinstance(part, Token) and part.type == "CONDITION"
 
 
 class _Choice(Transformer_NonRecursive[Token, Any]):
@@ -345,7 +435,7 @@ class _Choice(Transformer_NonRecursive[Token, Any]):
 
     def expansion(self, children: list[Any]) -> Tree[Any]:
         """A B %if condition."""
-        if not children or not isinstance(children[-1], Token) or children[-1].type != "CONDITION":
+        if not children or not _is_condition(children[-1]):
             return Tree("expansion", children)
         holds = parameter_of(self.definitions, children[-1], len("%if"), read_condition)(self.parameter)
         return Tree("expansion", children[:-1]) if holds else Tree("never", [])

@@ -27,6 +27,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 Number: TypeAlias = Callable[[int], int]
@@ -67,6 +68,7 @@ class ParameterError(Exception):
         super().__init__(message)
 
 
+@lru_cache(maxsize=1024)
 def read_number(text: str) -> tuple[Number, bool]:
     """The expression behind `::`, and whether it needs the number of the rule that it stands in.
 

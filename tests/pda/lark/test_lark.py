@@ -527,6 +527,33 @@ def test_limits(text: str, limits: Limits, limit: str) -> None:
     assert caught.value.value == getattr(limits, limit)
 
 
+def permutations(size: int) -> str:
+    """Each of so many letters once, in any order."""
+    once = "\n".join(f'| "{chr(97 + place)}" once::set_bit({place}) %if bit_clear({place})' for place in range(size))
+    return f"start: once::0\nonce::_: %if is_ones([0:{size}])\n{once}"
+
+
+@pytest.mark.parametrize("size", [16, 20, 26])
+def test_numbers_that_explode_are_refused_as_soon_as_they_are_asked_for(size: int) -> None:
+    """A rule with a number is emitted for each number, and those that wait for it count already."""
+    with pytest.raises(LimitError, match="line 2, `once`: the compilation takes more than 2,000,000 steps") as caught:
+        lark_grammar(permutations(size))
+    assert caught.value.limit == "compile_work"
+
+
+def test_each_rule_with_a_number_and_each_use_of_a_template_count() -> None:
+    """Their work is counted each time, so it has the same bound as any other text."""
+    limits = Limits(compile_work=10_000)
+    lark_grammar(permutations(4), limits=limits)
+    with pytest.raises(LimitError, match="10,000 steps"):
+        lark_grammar(permutations(8), limits=limits)
+    uses = [f't{{"{number}"}}' for number in range(100)]
+    template = "\nt{x}: " + " ".join("x" * 30)
+    lark_grammar(f"start: {' '.join(uses[:10])}{template}", limits=limits)
+    with pytest.raises(LimitError, match="10,000 steps"):
+        lark_grammar(f"start: {' '.join(uses)}{template}", limits=limits)
+
+
 @pytest.mark.parametrize(("before", "inside", "after"), [("", '"a"', ""), ("/", "a", "/")], ids=["rules", "patterns"])
 def test_groups_as_deep_as_the_limit(before: str, inside: str, after: str) -> None:
     """The limit itself is allowed, one group more is not."""
