@@ -1,6 +1,7 @@
-r"""A lookahead for the length of a text, which becomes bounds: a counter takes them where states would count.
+r"""The length of a text beside lookaheads, which becomes bounds: a counter takes them where states would count.
 
     ^(?=.{4,253}$)([a-z]+\.)+$         a text of 4 to 253 characters in which ^.*$ and ^([a-z]+\.)+$ find a match
+    ^(?=.*[0-9])(?=.*[a-z]).{8,128}$   a text of 8 to 128 characters in which ^(?=.*[0-9])(?=.*[a-z]).*$ finds a match
 
 Host names and passwords are often written so. A length counted by states multiplies those of the rest, 250 by 60 for a host name.
 """
@@ -19,12 +20,17 @@ from .parser import parse
 
 # The lookahead as it is written; what it means is asked of the syntax tree.
 _WRITTEN: Final = re.compile(r"\(\?=(\^?)(\.|\\.|\[(?:[^\]\\]|\\.)*\])(?:[*+?]|\{\d+(?:,\d*)?\})\$\)", re.DOTALL)
+# A class that is repeated to the end of the pattern.
+_REPEATED: Final = re.compile(r"(\.|\\.|\[(?:[^\]\\]|\\.)*\])\{\d+(?:,\d*)?\}(\$?)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?[a-zA-Z-]")  # also (?P<name>
 _ANY: Final = frozenset((r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\D\d]", r"[\w\W]", r"[\W\w]", "[^]"))
 
+# Shorter lengths are counted by states, which need no counter at run time.
+_MANY: Final = 16
+
 
 class LengthAhead(NamedTuple):
-    """A pattern without its lookahead for the length: all `patterns` find a match in a text of `minimum` to `maximum` characters."""
+    """A pattern without its length: all `patterns` find a match in a text of `minimum` to `maximum` characters."""
 
     patterns: tuple[str, ...]
     minimum: int
@@ -33,14 +39,14 @@ class LengthAhead(NamedTuple):
 
 
 def split_length(pattern: str, *, search: bool, limits: Limits | None = None) -> LengthAhead | None:
-    r"""A pattern as patterns and bounds of the length, None where no lookahead at the start of the text gives any.
+    r"""A pattern as patterns and bounds of the length, None where neither a lookahead nor the class behind lookaheads gives any.
 
     The patterns are to be matched as the pattern was: as a whole, or with `search` somewhere in the text.
 
     >>> split_length(r"^(?=.{1,9}$)a+(\.a+)*$", search=True)
     LengthAhead(patterns=('^a+(\\.a+)*$', '^.*$'), minimum=1, maximum=9)
     """
-    if "(?=" not in pattern or _FLAGS.search(pattern):
+    if ("(?=" not in pattern and "(?!" not in pattern) or _FLAGS.search(pattern):
         return None
     ast = parse(pattern, limits=limits)
     root = ast.nodes[ast.root]
@@ -60,12 +66,32 @@ def split_length(pattern: str, *, search: bool, limits: Limits | None = None) ->
                 found = length, written
         else:
             break
-    if found is None or not (anchored or found[1][1]):
+    if found is None:
+        return _repeated_class(ast, root, anchored=anchored, search=search)
+    if not (anchored or found[1][1]):
         return None
     length, written = found
     rest = pattern[: written.start()] + written[1] + pattern[written.end() :]
     characters = () if written[2] in _ANY else (f"^{written[2]}*$",)
     return LengthAhead((rest, *characters), length.minimum, length.maximum)
+
+
+def _repeated_class(ast: Ast, root: Seq, *, anchored: bool, search: bool) -> LengthAhead | None:
+    """The length of a pattern that is lookaheads and one repeated class behind them."""
+    parts = [ast.nodes[part] for part in root.parts]
+    ends = parts[-1] == END
+    if ends:
+        del parts[-1]
+    *ahead, repeat = parts
+    if not anchored or (search and not ends) or not isinstance(repeat, Repeat) or not isinstance(ast.nodes[repeat.body], Chars):
+        return None
+    looks = [node for node in ahead if node != START]
+    if not looks or not all(isinstance(node, Look) for node in looks) or max(repeat.minimum, repeat.maximum) < _MANY:
+        return None
+    written = _REPEATED.search(ast.pattern)
+    if written is None or bool(written[2]) != ends:
+        return None
+    return LengthAhead((f"{ast.pattern[: written.start()]}{written[1]}*{written[2]}",), repeat.minimum, repeat.maximum)
 
 
 def _length(ast: Ast, look: Look) -> Repeat | None:
