@@ -1,4 +1,4 @@
-"""The common shape of lookarounds: at the ends of the pattern or of its outermost branches, as in `^(?!foo)(?=.*[0-9])[a-z0-9]+(?<!-)$`.
+r"""The common shape of lookarounds: at the ends of the pattern or of its outermost branches, as in `^(?!foo)(?=.*[0-9])[a-z0-9]+(?<!-)$`.
 
 There the language is a few Boolean operations on automata that are already minimal, which is ten times faster than the general
 construction of assertions.py, and as exact.
@@ -10,14 +10,16 @@ A branch is  left  before  core  after  right:
     before  the lookaheads at the begin: they restrict  core right
     after   the lookbehinds at the end: they restrict  left core
 
-Lookarounds that hold assertions themselves, other than an anchor at their far end, are left to the general construction.
+A lookahead may end with a word boundary, as in `(?!(?:if|else)\b)[a-z]+`: its texts are those with a last character of a word and another
+one, or none, behind it, and those the other way round.
+Lookarounds that hold other assertions than these and an anchor at their far end are left to the general construction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..automata import dfa
+from ..automata import charset, dfa
 from ..automata.dfa import ANYTHING, EPSILON, Dfa
 from ..automata.nfa import concatenation
 from ..budget import Budget
@@ -40,6 +42,7 @@ def lookaround_dfa(ast: Ast, *, search: bool, budget: Budget) -> Dfa | None:
     counts = _count_assertions(ast)
     plain: list[Branch] = []
     found: list[Dfa] = []
+    reads: list[bool] | None = None
     for branch in trim_branches(ast.nodes, ast.root)[0]:
         if not any(counts[part] for part in branch.parts):
             plain.append(branch)
@@ -50,7 +53,10 @@ def lookaround_dfa(ast: Ast, *, search: bool, budget: Budget) -> Dfa | None:
         core = Branch(branch.parts[begin:end], True, True)
         if any(counts[part] for part in core.parts) or (left.ahead and right.behind and not (left.anchored or right.anchored)):
             return None
-        if not all(_is_simple(ast, counts, look) for look in (*left.ahead, *left.behind, *right.ahead, *right.behind)):
+        looks = (*left.ahead, *left.behind, *right.ahead, *right.behind)
+        if reads is None and any(isinstance(node, Boundary) for node in ast.nodes):
+            reads = _reads(ast)
+        if not all(_is_simple(ast, counts, reads, look) for look in looks):
             return None
         found.append(_branch_dfa(ast, core, left, right, budget))
     if plain:
@@ -97,19 +103,71 @@ def _take(ast: Ast, part: AstId, edge: _Edge, anchor: Anchor) -> bool:
     return True
 
 
-def _is_simple(ast: Ast, counts: list[int], look: Look) -> bool:
-    """Whether the only assertions inside of a lookaround are anchors at the end that it looks to."""
+def _reads(ast: Ast) -> list[bool]:
+    """For every node whether each of its texts has a character."""
+    reads: list[bool] = []
+    for node in ast.nodes:
+        match node:
+            case Seq(parts):
+                reads.append(any(reads[part] for part in parts))
+            case Alt(parts):
+                reads.append(all(reads[part] for part in parts))
+            case Repeat(body, minimum):
+                reads.append(minimum > 0 and reads[body])
+            case Atomic(body):
+                reads.append(reads[body])
+            case _:
+                reads.append(not isinstance(node, Anchor | Boundary | Look))
+    return reads
+
+
+def _is_simple(ast: Ast, counts: list[int], reads: list[bool] | None, look: Look) -> bool:
+    """Whether a lookaround has no assertions but anchors at the end that it looks to, and word boundaries there behind a character."""
     branches, taken = trim_branches(ast.nodes, look.body)
+    if reads is not None and look.ahead:
+        for branch in branches:
+            if _boundary(ast, branch) is not None and not branch.ends and any(reads[part] for part in branch.parts[:-1]):
+                taken += 1
     return taken == counts[look.body] and not any(branch.starts if look.ahead else branch.ends for branch in branches)
+
+
+def _boundary(ast: Ast, branch: Branch) -> Boundary | None:
+    """The word boundary at the end of a branch."""
+    last = ast.nodes[branch.parts[-1]] if branch.parts else None
+    return last if isinstance(last, Boundary) else None
 
 
 def _look_dfa(ast: Ast, look: Look, budget: Budget) -> Dfa:
     """The texts, from here to the end or from the start to here, that a lookaround wants."""
-    branches = [
-        Branch(parts, starts or look.ahead, ends or not look.ahead) for parts, starts, ends in trim_branches(ast.nodes, look.body)[0]
-    ]
-    found = branches_dfa(ast, branches, search=True, budget=budget)
+    branches: list[Branch] = []
+    bounded: dict[Boundary, list[Branch]] = {}
+    for parts, starts, ends in trim_branches(ast.nodes, look.body)[0]:
+        branch = Branch(parts, starts or look.ahead, ends or not look.ahead)
+        boundary = _boundary(ast, branch)
+        if boundary is None:
+            branches.append(branch)
+        else:
+            bounded.setdefault(boundary, []).append(Branch(parts[:-1], True, True))
+    members = [_bounded_dfa(ast, group, boundary, budget) for boundary, group in bounded.items()]
+    if branches or not members:
+        members.append(branches_dfa(ast, branches, search=True, budget=budget))
+    found = dfa.union(*members, budget=budget)
     return dfa.complement(found, budget=budget) if look.negated else found
+
+
+def _bounded_dfa(ast: Ast, branches: list[Branch], boundary: Boundary, budget: Budget) -> Dfa:
+    """The texts that begin with one of the branches, with a word boundary behind it."""
+    texts = branches_dfa(ast, branches, search=False, budget=budget)
+    word, other = (dfa.from_set(chars) for chars in (boundary.word, charset.complement(boundary.word)))
+    end = dfa.union(EPSILON, concatenation(other, ANYTHING, budget=budget), budget=budget)
+    more = concatenation(word, ANYTHING, budget=budget)
+    if boundary.negated:
+        end, more = more, end
+    found = []
+    for last, following in ((word, end), (other, more)):
+        ending = dfa.intersection(texts, concatenation(ANYTHING, last, budget=budget), budget=budget)
+        found.append(concatenation(ending, following, budget=budget))
+    return dfa.union(*found, budget=budget)
 
 
 def _branch_dfa(ast: Ast, core: Branch, left: _Edge, right: _Edge, budget: Budget) -> Dfa:

@@ -219,7 +219,7 @@ def test_all_ways_agree(pattern: str, search: bool) -> None:
     assert other is None or other == found
 
 
-edges = ["(?=a)", "(?!b)", "(?=.*b)", "(?!a$)", "(?<=a)", "(?<!b)", "(?<=^a)", "(?<!ab)", "^", "$", "(?=ab|b$)", ""]
+edges = ["(?=a)", "(?!b)", "(?=.*b)", "(?!a$)", "(?<=a)", "(?<!b)", "(?<=^a)", "(?<!ab)", "^", "$", "(?=ab|b$)", r"(?!a\b)", ""]
 
 
 @pytest.mark.parametrize("left", edges)
@@ -229,6 +229,25 @@ def test_common_lookarounds(left: str) -> None:
         ast = parse(left + inner + core + right + ("|b$" if len(inner) % 2 else ""))
         found = lookaround_dfa(ast, search=search, budget=Budget())
         assert found is None or found == AlternatingAutomaton(ast, search=search, budget=Budget()).dfa(), ast.pattern
+
+
+@pytest.mark.parametrize(
+    ("look", "is_common"),
+    [
+        (r"(?!(?:if|a-)\b)", True), (r"(?=a*[-b]\b)", True), (r"(?=(?:ab|a-)\B)", True), (r"(?!if\b|b\B|a$|-a)", True),
+        (r"(?=(?:a|-){2}\b)", True), (r"(?i:(?!if\b))", True), (r"(?=a?\b)", False), (r"(?=\b)", False), (r"(?=\ba)", False),
+        (r"(?!a\bb)", False), (r"(?!a\b\b)", False), (r"(?=(?:a\b|b)-)", False), (r"(?<=a\b)", False), (r"(?=(?:a\b)+)", False),
+        (r"(?=(?:ab){0,2}\b)", False), (r"(?=(?:a|)\b)", False),
+    ],
+)  # fmt: skip
+def test_lookaheads_that_end_with_a_boundary(look: str, is_common: bool) -> None:
+    """They are intersections, too, with the same result; a boundary in another place, or behind an empty text, is not."""
+    for core, search in itertools.product([r"[ab-]*", r"^[a-z]+$", r"\w?.", r"if|-"], [True, False]):
+        ast = parse(look + core)
+        found = lookaround_dfa(ast, search=search, budget=Budget())
+        whole = AlternatingAutomaton(ast, search=search, budget=Budget()).dfa()
+        assert (found is not None) == is_common, ast.pattern
+        assert found is None or found == whole, ast.pattern
 
 
 @given(patterns, short_texts, st.booleans())
