@@ -269,3 +269,19 @@ def permutations_as_numbers(size: int, random: Random) -> Case:
     once = "\n".join(f'     | "{name} " once::set_bit({place}) %if bit_clear({place})' for place, name in enumerate(names))
     end = f'once::_: "." %if is_ones([0:{size}])'
     return f"start: once::0\n{end}\n{once}", " ".join([*random.sample(names, size), "."])
+
+
+@family("lark", *row(2, 100))
+def lazy_calls(size: int, random: Random) -> Case:
+    """Text with n kinds of calls in it, each of which begins where its head ends the text lazily."""
+    names = words(random, size, 4)
+    calls = "\n".join(f'c{n}: h{n} /[a-z]+/ "</{name}>"\nh{n}[lazy]: TEXT "<{name}>"' for n, name in enumerate(names))
+    choice = " | ".join(f"c{n}" for n in range(size))
+    return f"start: ({choice})* TEXT\n{calls}\nTEXT: /(.|\\n)*/", "".join(f"some text <{n}>abc</{n}>" for n in random.choices(names, k=8))
+
+
+@family("lark", *row(3, 1000))
+def names_that_are_no_keywords(size: int, random: Random) -> Case:
+    """Names of up to thirty letters, of which n are keywords that a lookahead rules out."""
+    keywords = "|".join(words(random, size, 5))
+    return f'start: NAME ("," NAME)*\nNAME: /(?!(?:{keywords})\\b)[a-z_][a-z0-9_]{{0,30}}/', ",".join(words(random, 30, 7))

@@ -86,6 +86,7 @@ class _LazyRules:
         self.owners: dict[object, tuple[Token, Definition]] = {}
         self.definitions: dict[object, Definition] = {}
         self.graphs: dict[Context, Graph] = {}
+        self.begun: dict[Lazies, Dfa] = {}
         self.shortest: dict[Lazies, Dfa] = {}
         self.without: dict[Lazies, Dfa] = {}
         self.all: dict[object, Dfa] = {}
@@ -175,21 +176,32 @@ class _LazyRules:
     def first_of(self, lazies: Lazies) -> Dfa:
         """The shortest texts of some lazy rules together."""
         if lazies not in self.shortest:
-            texts = [self.texts(name) for name in sorted(lazies)]
-            self.shortest[lazies] = shortest_texts(dfa.union(*texts, budget=self.budget), self.budget)
+            self.shortest[lazies] = shortest_texts(self.begun_by(lazies), self.budget)
         return self.shortest[lazies]
 
     def free_of(self, lazies: Lazies) -> Dfa:
         """The texts that begin with none of some lazy rules."""
         if lazies not in self.without:
-            ends = self.first_of(lazies)
-            everything = [(low, high) for low, high in pairs(ANY)]
-            rows = tuple(
-                tuple((low, high, state) for low, high in everything) if accepts else row
-                for state, (row, accepts) in enumerate(zip(ends.transitions, ends.accepting, strict=True))
-            )
-            self.without[lazies] = dfa.complement(dfa.minimize(Dfa(rows, ends.accepting), budget=self.budget), budget=self.budget)
+            self.without[lazies] = dfa.complement(self.begun_by(lazies), budget=self.budget)
         return self.without[lazies]
+
+    def begun_by(self, lazies: Lazies) -> Dfa:
+        """The texts that begin with one of some lazy rules.
+
+        PERF: the texts of the rules alone, of which one goes on where another has ended, would have a state for each set of rules.
+        """
+        if lazies not in self.begun:
+            self.begun[lazies] = dfa.union(*[self.begun_by_one(name) for name in sorted(lazies)], budget=self.budget)
+        return self.begun[lazies]
+
+    def begun_by_one(self, lazy: str) -> Dfa:
+        """The texts that begin with one lazy rule."""
+        texts = self.texts(lazy)
+        rows = tuple(
+            tuple((low, high, state) for low, high in pairs(ANY)) if accepts else row
+            for state, (row, accepts) in enumerate(zip(texts.transitions, texts.accepting, strict=True))
+        )
+        return dfa.minimize(Dfa(rows, texts.accepting), budget=self.budget)
 
     def matters(self) -> bool:
         """Whether a lazy rule ends anything; warns of terminals that it cannot end."""

@@ -12,6 +12,7 @@ The preferred texts are found in the cheapest way that is open:
     is that of Brueggemann-Klein, "Regular expressions into finite automata" (1993): the next character alone says which part of the
     expression it belongs to
     a list of words loses those of which an earlier word is the beginning: words.py; many are a choice
+    such a tree behind negative lookaheads loses the texts that they rule out: lookaround.py
     all texts are preferred where no text is the beginning of another, which the position automaton shows: to_nfa.py
     else the automaton is made of lists of threads, the preferred one first
 
@@ -47,7 +48,8 @@ from ..grammar import UTF8, GrammarBuilder, NodeId
 from .analysis import one_character
 from .ast import Alt, Anchor, Ast, AstId, Boundary, Chars, Look, Place, Repeat, Seq, Text
 from .branches import Branch
-from .to_grammar import emit
+from .lookaround import lookaround_dfa
+from .to_grammar import emit, held
 from .to_nfa import MAX_POSITIONS, branches_dfa, count_positions, small_dfa
 from .words import plain_words, word_list, words_dfa
 
@@ -86,9 +88,14 @@ def is_deterministic(ast: Ast, budget: Budget) -> bool:
     >>> [is_deterministic(parse(pattern, Budget()), Budget()) for pattern in ("[a-z]+", "a|b*c", "a*a", "a|ab", "a+?", "a$")]
     [True, True, False, False, False, False]
     """
-    shapes: list[_Shape] = []
-    for node in ast.nodes:
-        match node:
+    return _shape(ast, (ast.root,), budget) is not None
+
+
+def _shape(ast: Ast, roots: Sequence[AstId], budget: Budget) -> _Shape | None:
+    """The shape of a sequence of parts; None where not each text of each part in them is read in one way."""
+    shapes: dict[int, _Shape] = {}
+    for index in held(ast.nodes, list(roots)):
+        match ast.nodes[index]:
             case Chars(chars):
                 shape: _Shape | None = _Shape(False, chars, ())
             case Text(text):
@@ -107,9 +114,9 @@ def is_deterministic(ast: Ast, budget: Budget) -> bool:
             case _:
                 shape = None
         if shape is None:
-            return False
-        shapes.append(shape)
-    return True
+            return None
+        shapes[index] = shape
+    return _sequence([shapes[root] for root in roots], budget)
 
 
 def _sequence(parts: list[_Shape], budget: Budget) -> _Shape | None:
@@ -172,7 +179,24 @@ def preferred_dfa(ast: Ast, budget: Budget) -> Dfa:
         whole = small_dfa(ast, _all_of(ast), budget)
         if whole is not None and not any(accepts and row for accepts, row in zip(whole.accepting, whole.transitions, strict=True)):
             return whole
+    elif _is_ruled_out_ahead(ast, budget):
+        whole = lookaround_dfa(ast, search=False, budget=budget)
+        if whole is not None:
+            return whole
     return _Threads(_Nfa(ast, budget), budget).dfa()
+
+
+def _is_ruled_out_ahead(ast: Ast, budget: Budget) -> bool:
+    """Whether a pattern is negative lookaheads, as keywords that a name must not be, and behind them what is read in one way.
+
+    The lookaheads rule out some of the texts, and each of the others is its only match.
+    """
+    root = ast.nodes[ast.root]
+    parts = root.parts if isinstance(root, Seq) else ()
+    begin = 0
+    while begin < len(parts) and isinstance(look := ast.nodes[parts[begin]], Look) and look.ahead and look.negated:
+        begin += 1
+    return begin > 0 and _shape(ast, parts[begin:], budget) is not None
 
 
 def _all_of(ast: Ast) -> list[Branch]:

@@ -45,7 +45,7 @@ def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding:
     # PERF: isinstance instead of class patterns, which cost 0.5 us a node more; this is on the way to the first mask.
     nodes = ast.nodes
     emitted = [NodeId(-1)] * len(nodes)
-    for index in _held(nodes, roots):
+    for index in held(nodes, roots):
         node = nodes[index]
         if isinstance(node, Chars):
             chars = node.chars
@@ -67,7 +67,7 @@ def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding:
     return emitted
 
 
-def _held(nodes: tuple[AstNode, ...], roots: list[AstId]) -> Iterable[int]:
+def held(nodes: tuple[AstNode, ...], roots: list[AstId]) -> Iterable[int]:
     """The nodes that the roots hold, parts before what holds them."""
     if len(roots) == 1 and roots[0] == len(nodes) - 1:
         return range(len(nodes))

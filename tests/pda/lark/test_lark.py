@@ -554,6 +554,20 @@ def test_each_rule_with_a_number_and_each_use_of_a_template_count() -> None:
         lark_grammar(f"start: {' '.join(uses)}{template}", limits=limits)
 
 
+def lazy_calls(size: int) -> str:
+    """So many calls, each of which ends a text lazily, and a text that holds none of them."""
+    calls = "\n".join(f'f{number}: head{number} /[a-z]+/ ";"\nhead{number}[lazy]: TEXT "<call{number}>"' for number in range(size))
+    return f"start: ({' | '.join(f'f{number}' for number in range(size))})* TEXT\n{calls}\nTEXT: /(.|\\n)*/"
+
+
+def test_many_lazy_rules_cost_no_state_for_each_set_of_them() -> None:
+    """The text before a call holds no other call; the work grows about as the square of their number, not as its exponential."""
+    grammar = lark_grammar(lazy_calls(30), limits=Limits(compile_work=600_000))
+    assert generates(grammar, "x <call<call3>abc;y<call29>d;z<cal")
+    assert not generates(grammar, "x<call3>a;<call4>b")
+    assert not generates(grammar, "x<call3>")
+
+
 @pytest.mark.parametrize(("before", "inside", "after"), [("", '"a"', ""), ("/", "a", "/")], ids=["rules", "patterns"])
 def test_groups_as_deep_as_the_limit(before: str, inside: str, after: str) -> None:
     """The limit itself is allowed, one group more is not."""

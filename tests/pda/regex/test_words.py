@@ -66,6 +66,31 @@ def test_what_is_no_list_of_words(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "is_ruled_out"),
+    [
+        (r"(?!(?:if|in)\b)[a-z_][a-z0-9_]{0,5}", True), (r"(?!ab)(?!b\B)[ab-]{0,3}c?", True), (r"(?!a\Z)(?:a|bc)*", True),
+        (r"(?i:(?!if\b)[a-z-]+)", True), (r"(?!(?:a|ab)c)[a-c]*", True), (r"(?!a)", False), (r"(?!a)(?:b|bc)", False), (r"(?!a)[ab]*?", False),
+        (r"[ab]*(?!a)", False), (r"(?<!a)[ab]*", False), (r"(?!a)a*+", True),
+    ],
+)  # fmt: skip
+def test_texts_that_lookaheads_rule_out(pattern: str, is_ruled_out: bool) -> None:
+    """Of what is read in one way, negative lookaheads leave the texts that lists of threads leave."""
+    tree = parse_python(pattern, Budget())
+    assert first_match._is_ruled_out_ahead(tree, Budget()) == is_ruled_out
+    assert first_match.preferred_dfa(tree, Budget()) == general(pattern, preferring=True)
+
+
+def test_a_thousand_keywords_that_no_name_is() -> None:
+    """They cost about as much as the trie of the keywords, in a terminal as in a regex."""
+    words = [f"k{number}" for number in range(1000)]
+    pattern = rf"(?!(?:{'|'.join(words)})\b)[a-z_][a-z0-9_]{{0,30}}"
+    found = first_match.preferred_dfa(parse_python(pattern, Budget()), Budget(Limits(compile_work=300_000)))
+    assert found == regex_dfa(pattern, search=False, budget=Budget(Limits(compile_work=300_000)))
+    accepted = [word for word in ("k1", "k999", "k", "k1000", "k1x", "k_9", "7k", "k" * 31, "k" * 32) if accepts(found, word)]
+    assert accepted == ["k", "k1000", "k1x", "k_9", "k" * 31]
+
+
+@pytest.mark.parametrize(
     "pattern",
     ["(a?){2,6}b", "(?:a|ab)(?:c|bcd)", "(?:a|ab)(?:c|bcd)d*", "a*?b", "(a??b?){0,3}c", "(?:a|b)*?c|ac", "x(?:a?b?){3}", "(?:ab?)+?"],
 )
