@@ -68,7 +68,7 @@ from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, 
 from .arrays import ArrayWriter, Few, array_node, permuted_array
 from .json_parts import Fragments, any_text, quoted
 from .numbers import number_node
-from .objects import ObjectWriter, extra_key, object_node, unordered
+from .objects import ObjectWriter, constant_in_any_order, extra_key, has_order, object_node, unordered
 from .strings import StringWriter
 from .values import any_value, called
 
@@ -599,7 +599,11 @@ class Compilation:
         if groups & TYPE and (schema["type"] != "string" or set(map(type, values)) != {str}):
             allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
-        return any_value(b, f, values) if values else f.never
+        if not self.any_order or not any(map(has_order, values)):
+            return any_value(b, f, values) if values else f.never
+        ordered = [value for value in values if not has_order(value)]
+        nodes = [constant_in_any_order(b, f, value) for value in values if has_order(value)]
+        return b.alt(*([any_value(b, f, ordered)] if ordered else []), *dict.fromkeys(nodes))
 
     def reference(self, schema: Schema, asserted: int) -> NodeId | None:
         """`$ref` and its kin where nothing stands beside it."""

@@ -19,7 +19,7 @@ from .alternatives import Alternative, Alternatives, Witnesses
 from .json_parts import Fragments, closed_text, may_hold, quoted
 from .object_graph import Member, OrderedGraph
 from .unordered import Key, Unordered
-from .values import separated
+from .values import scalar_node, separated
 
 FEW_KEYS: Final = 1_024
 """A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
@@ -343,3 +343,42 @@ def unordered(b: GrammarBuilder, f: Fragments, members: list[NodeId], needed: li
     if extra != f.never:
         flat += (extra, REPEATABLE)
     return permuted_object(b, f, tuple(flat), 0, -1)
+
+
+def has_order(constant: object) -> bool:
+    """Whether a constant holds an object of two keys or more."""
+    pending = [constant]
+    for value in pending:
+        if isinstance(value, dict):
+            if len(value) > 1:
+                return True
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return False
+
+
+def constant_in_any_order(b: GrammarBuilder, f: Fragments, constant: object) -> NodeId:
+    """A constant whose objects have their keys in any order: JSON objects are equal if their members are (JSON Schema core, 4.2.2)."""
+    # What stands inside is made first; its nodes wait on a stack, since constants may be nested deeply.
+    pending = [(constant, False)]
+    made: list[NodeId] = []
+    while pending:
+        value, is_ready = pending.pop()
+        if not isinstance(value, list | dict):
+            made.append(scalar_node(b, f, value))
+            continue
+        parts = list(value.values() if isinstance(value, dict) else value)
+        if not is_ready:
+            pending.append((value, True))
+            pending += [(part, False) for part in reversed(parts)]
+            continue
+        nodes = made[len(made) - len(parts) :]
+        del made[len(made) - len(parts) :]
+        if isinstance(value, dict):
+            members = [b.seq(b.literal(quoted(name, f.closing)), f.colon, node) for name, node in zip(value, nodes, strict=True)]
+            made.append(unordered(b, f, members, [True] * len(members), f.never))
+        else:
+            items = [part for node in nodes for part in (f.comma, node)][1:]
+            made.append(b.seq(f.open_array, f.blank, *items, *([f.blank] if items else []), f.close_array))
+    return made[0]
