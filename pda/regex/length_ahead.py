@@ -23,6 +23,7 @@ _WRITTEN: Final = re.compile(r"\(\?=(\^?)(\.|\\.|\[(?:[^\]\\]|\\.)*\])(?:[*+?]|\
 # A class that is repeated to the end of the pattern.
 _REPEATED: Final = re.compile(r"(\.|\\.|\[(?:[^\]\\]|\\.)*\])\{\d+(?:,\d*)?\}(\$?)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?[a-zA-Z-]")  # also (?P<name>
+_VERBOSE: Final = re.compile(r"\(\?[a-z]*x")
 _ANY: Final = frozenset((r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\D\d]", r"[\w\W]", r"[\W\w]", "[^]"))
 
 # Shorter lengths are counted by states, which need no counter at run time.
@@ -46,7 +47,7 @@ def split_length(pattern: str, *, search: bool, limits: Limits | None = None) ->
     >>> split_length(r"^(?=.{1,9}$)a+(\.a+)*$", search=True)
     LengthAhead(patterns=('^a+(\\.a+)*$', '^.*$'), minimum=1, maximum=9)
     """
-    if ("(?=" not in pattern and "(?!" not in pattern) or _FLAGS.search(pattern):
+    if "(?=" not in pattern and "(?!" not in pattern:
         return None
     ast = parse(pattern, limits=limits)
     root = ast.nodes[ast.root]
@@ -62,7 +63,7 @@ def split_length(pattern: str, *, search: bool, limits: Limits | None = None) ->
         elif isinstance(node, Look):
             written = _WRITTEN.match(pattern, places[part])
             length = _length(ast, node)
-            if found is None and length is not None and written is not None:
+            if found is None and length is not None and written is not None and not _FLAGS.search(pattern):
                 found = length, written
         else:
             break
@@ -88,7 +89,7 @@ def _repeated_class(ast: Ast, root: Seq, *, anchored: bool, search: bool) -> Len
     looks = [node for node in ahead if node != START]
     if not looks or not all(isinstance(node, Look) for node in looks) or max(repeat.minimum, repeat.maximum) < _MANY:
         return None
-    written = _REPEATED.search(ast.pattern)
+    written = None if _VERBOSE.search(ast.pattern) else _REPEATED.search(ast.pattern)
     if written is None or bool(written[2]) != ends:
         return None
     return LengthAhead((f"{ast.pattern[: written.start()]}{written[1]}*{written[2]}",), repeat.minimum, repeat.maximum)

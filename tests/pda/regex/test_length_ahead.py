@@ -23,7 +23,7 @@ OTHERS = (
     r"^(?=.{1,3}b$)a", r"^(?<=.{1,3}$)a", r"(?i)^(?=[a]{1,3}$)a",
 )  # fmt: skip
 """No lookahead for the length alone, or not at the start of the text."""
-AHEAD = (r"(?=.*a)", r"(?!.*bb)", r"(?!ab$)", r"(?=.*a)(?!b)", r"(?=a|.*b$)", r"(?<!a)(?=.*b)", r"(?!.*\n)(?=.*[^b].*b)")
+AHEAD = (r"(?i:(?=.*A))", r"(?=.*a)", r"(?!.*bb)", r"(?!ab$)", r"(?=.*a)(?!b)", r"(?=a|.*b$)", r"(?<!a)(?=.*b)", r"(?!.*\n)(?=.*[^b].*b)")
 REPEATED = (
     r".{1,3}",
     r"[ab]{2}",
@@ -36,7 +36,8 @@ REPEATED = (
 )  # the last two give nothing
 NOT_REPEATED = (
     r"^[ab]{2,3}$", r"^(?=a)[ab]{2,3}", r"(?=a)[ab]{2,3}$", r"^(?=a)b[ab]{2,3}$", r"^(?=a)(?:ab){2,3}$", r"^(?=a)[ab]{2,3}(?=$)$",
-    r"^(?=a)([ab]{2,3})$", r"^(?=a)[ab]{2,3}|b$", r"^(?=a)\[b]{2,3}$", r"^a(?=b)[ab]{2,3}$", r"(?i)^(?=a)[ab]{2,3}$",
+    r"^(?=a)([ab]{2,3})$", r"^(?=a)[ab]{2,3}|b$", r"^(?=a)\[b]{2,3}$", r"^a(?=b)[ab]{2,3}$", r"^(?=a)(?i:[ab]{2,3})$",
+    r"(?m)^(?=a)[ab]{2,3}$",
 )  # fmt: skip
 """No repeated class to the end of the text, or not lookaheads alone before it."""
 
