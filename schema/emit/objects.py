@@ -55,13 +55,18 @@ class ObjectWriter:
         pruned = prune(part, self.oracle)
         if pruned is None:
             return self.f.never
-        # A key that occurs again replaces its value by another that is as good, unless keys are counted or one must have a certain value.
-        matters = pruned.low > 0 or bool(pruned.clauses) or any(not atom.every and atom.name is None for atom in pruned.atoms)
-        outer, self.distinct = self.distinct, self.always_distinct or matters
+        outer, self.distinct = self.distinct, self.always_distinct or self.tells_repeated(pruned)
         node = self._node(pruned)
         node = self.b.scope(node) if self.distinct and node != self.f.never else node
         self.distinct = outer
         return node
+
+    def tells_repeated(self, part: Object) -> bool:
+        """Whether a key may not occur again: else it replaces its value by another that is as good.
+
+        It may not where keys are counted, or where one of some keys must have a certain value. Clauses make a graph, which counts keys.
+        """
+        return part.low > 0 or bool(part.clauses) or any(not atom.every and atom.name is None for atom in part.atoms)
 
     def _node(self, pruned: Object) -> NodeId:
         """The objects of a part that is not empty, in the scope that `distinct` asks for."""

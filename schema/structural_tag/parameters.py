@@ -35,6 +35,7 @@ from ..emit.json_parts import ANY_CHARACTER, Fragments, closed_text
 from ..emit.object_graph import Member
 from ..emit.objects import ObjectWriter, object_node, unordered
 from ..emit.strings import StringWriter, is_plain, pattern_of
+from ..emit.unordered import Unordered
 from ..emit.values import called
 from ..sets.keys import without
 from ..sets.numbers import NUMBERS
@@ -503,6 +504,15 @@ class _Objects(ObjectWriter):
         for member in undeclared:
             self.undeclared(member.value)
         return declared, [member for member in undeclared if member.key != self.f.never]
+
+    def tells_repeated(self, part: Object) -> bool:
+        """Whether an undeclared key may not occur again; clauses about declared keys, of which each occurs once, do not ask for that."""
+        clauses = ((atom,) for atom in part.atoms)
+        return part.low > 0 or any(not atom.every and atom.name is None for clause in (*clauses, *part.clauses) for atom in clause)
+
+    def unordered(self, part: Object) -> Unordered:
+        """A graph, which counts keys of JSON."""
+        raise SchemaError(f"{self.styled.name} cannot have so many combinations of keys in any order; any_order may be false")
 
     def undeclared(self, value: Conjunction, declared: Sequence[str] = ()) -> NodeId:
         """Any key but the declared ones, for such a value."""
