@@ -289,7 +289,9 @@ class Order:
         root = Context(start, self.leading[start], _NONE)
         pending: dict[Context, None] = {root: None}
         while pending:
-            context, _ = pending.popitem()
+            # PERF: the oldest first, so that a rule of many calls is explored again after all of them, and not after each.
+            context = next(iter(pending))
+            del pending[context]
             before = self.graphs.get(context)
             graph = self.graphs[context] = self.explore(context)
             if len(self.graphs) > self.budget.limits.rules:

@@ -429,6 +429,22 @@ def test_remainders_compared_as_they_are_met(period: int, divisors: list[int]) -
     assert len({*zip(listed, found, strict=True)}) == len({*listed}) == len({*found})
 
 
+@pytest.mark.parametrize("united", [False, True])
+@pytest.mark.parametrize("divisors", [[12], [2, 3, 7], [4, 30], [100, 8], [90, 7, 1]])
+def test_remainders_compared_by_the_last_digits(divisors: list[int], united: bool) -> None:
+    """With few digits left, remainders are alike if all endings decide alike: by each divisor, or by any of them."""
+    period = math.lcm(*divisors)
+    alike = _Alike(period, divisors, united=united)
+    for digits in range(3):
+        endings = [(k, ending) for k in range(digits + 1) for ending in range(10**k)]
+        groups: dict[object, set[int]] = {}
+        for rest in range(period):
+            divided = [tuple((rest * 10**k + ending) % n == 0 for n in divisors) for k, ending in endings]
+            groups.setdefault(tuple(map(any, divided)) if united else tuple(divided), set()).add(alike.within(rest, digits))
+        assert all(len(found) == 1 for found in groups.values())
+        assert len({rest for found in groups.values() for rest in found}) == len(groups)
+
+
 @pytest.mark.parametrize("divisors", [[12], [4, 30], [2500, 50], [4096, 3072], [10**17, 3**20], [999_999_937, 2**50]])
 def test_remainders_met_at_once(divisors: list[int]) -> None:
     """Remainders that are looked up together are found as one by one, also those of divisors near the largest that NumPy multiplies."""
