@@ -229,3 +229,23 @@ def branches_with_lookaheads(size: int, random: Random) -> Case:
 def words_with_boundaries(size: int, random: Random) -> Case:
     r"""Up to n words between `\b`, and an end."""
     return rf"(?:\b\w+\b\W+){{1,{size}}}end", " ".join(words(random, min(size, 80))) + " end"
+
+
+@family("regex", *row(2, 1000))
+def forbidden_words(size: int, random: Random) -> Case:
+    """Up to 280 characters without n words, in any case."""
+    names = words(random, size, 5)
+    return f"(?i)^(?!.*\\b(?:{'|'.join(names)})\\b)[\\w .,!?]{{1,280}}$", " ".join(words(random, 40, 4))
+
+
+@family("regex", *row(3, 3000))
+def lines_of_so_many_letters(size: int, random: Random) -> Case:
+    """Up to n lines of up to n letters, with anchors of lines around them."""
+    return f"(?m)^(?:.{{1,{size}}}\\n){{1,{size}}}$", "".join(word(random, min(size, 9)) + "\n" for _ in range(min(size, 40)))
+
+
+@family("regex", 8, 16, 32, 64, 128, 256, 1000)
+def passwords(size: int, random: Random) -> Case:
+    """Passwords of eight to n characters with two of each kind."""
+    kinds = "".join(f"(?=(?:.*{kind}){{2}})" for kind in ("[a-z]", "[A-Z]", "[0-9]", "[^\\w ]"))
+    return f"{kinds}(?!.*(?:012|123|234|abc)).{{8,{size}}}", "aB3$xY7!"

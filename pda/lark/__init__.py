@@ -9,6 +9,7 @@
     options        options of a rule, in brackets behind its name
     lexemes        terminals, and rules that are read as such, as nodes
     lazy           where a lazy rule ends the terminals beside it
+    alternatives   those of templates and of rules with numbers, each with its work and its condition
     lazy_rules     the rules of a grammar with lazy rules, as nodes
     compiler       the notation in full, and lark_grammar
 

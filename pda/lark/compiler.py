@@ -39,9 +39,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from lark import Token, Tree
 from lark.exceptions import VisitError
@@ -56,18 +55,17 @@ from ..exceptions import LarkError, LimitError, kind_of, outside_vocabulary
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..regex.first_match import MANY_WORDS
+from .alternatives import Branch, parameter_of
 from .definitions import Definition, Definitions
 from .initial import without_initial
 from .lazy_rules import in_order
 from .lexemes import Lexemes
 from .lexer import read_json
-from .parametric import Condition, ParameterError, read_condition, read_number
+from .parametric import read_number
 from .terminals import Literal, Pattern, Terminal, literal_pattern
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 """Compiles a JSON Schema to a node."""
-
-ReadT = TypeVar("ReadT")
 
 Value: TypeAlias = NodeId | str
 """The meaning of a name: a node or, as an argument of a template, another template by its name."""
@@ -207,7 +205,7 @@ class _Order(NamedTuple):
     definition: Definition
     arguments: dict[str, Value]
     parameter: int | None
-    branches: list[_Branch]
+    branches: list[Branch]
     work: int
 
 
@@ -221,7 +219,7 @@ class _Compiler:
         self.builder = session.builder
         self.lexemes = Lexemes(definitions, self.builder)
         self.rules: dict[tuple[object, ...], RuleId] = {}
-        self.branches: dict[int, list[_Branch]] = {}
+        self.branches: dict[int, list[Branch]] = {}
         self.queue: list[_Order] = []
         self.ordered_work = 0
 
@@ -294,14 +292,14 @@ class _Compiler:
             self.queue.append(order)
         return rule
 
-    def chosen(self, definition: Definition, parameter: int | None) -> list[_Branch]:
+    def chosen(self, definition: Definition, parameter: int | None) -> list[Branch]:
         """The alternatives of a rule that is emitted many times: of a template, or of a rule with a number if their conditions hold."""
         if parameter is None and not definition.parameters:
             return []
         branches = self.branches.get(id(definition))
         if branches is None:
             children = [child for body in definition.bodies for child in body.children]
-            branches = self.branches[id(definition)] = [_Branch(self, definition, child) for child in children]
+            branches = self.branches[id(definition)] = [Branch(self, definition, child) for child in children]
         if parameter is None:
             return branches
         self.budget.spend(len(branches))
@@ -370,84 +368,6 @@ class _Compiler:
     def named(self, name: str) -> NodeId:
         """A call of the rule of this name."""
         return self.builder.call(self.rule(name, self.definitions.by_name[name], ()))
-
-
-class _Branch:
-    """An alternative of a rule that is emitted many times: its condition, the rest, and how many parts that has.
-
-    `is_mixed`: conditions stand inside it, too.
-    """
-
-    def __init__(self, compiler: _Compiler, definition: Definition, child: Token | Tree[Token]) -> None:
-        self.compiler = compiler
-        self.definition = definition
-        self.condition: Condition | None = None
-        if definition.parametric and isinstance(child, Tree) and child.children and _is_condition(child.children[-1]):
-            *rest, token = child.children
-            assert isinstance(token, Token)
-            self.condition = parameter_of(compiler.definitions, token, len("%if"), read_condition)
-            child = Tree(child.data, rest)
-        self.written = child
-        self.is_mixed = any(map(_is_condition, _parts(child)))
-
-    def at(self, parameter: int) -> Token | Tree[Any]:
-        """The tree for a number."""
-        tree = self.tree
-        return _Choice(self.compiler.definitions, parameter).transform(tree) if self.is_mixed and isinstance(tree, Tree) else tree
-
-    @cached_property
-    def tree(self) -> Token | Tree[Any]:
-        """The tree; of a rule with a number, those members of a sequence are nodes already that are the same for all numbers."""
-        tree = self.written
-        is_fixable = self.definition.parametric and not self.is_mixed
-        if not is_fixable or not isinstance(tree, Tree) or tree.data != "expansion" or len(tree.children) < 2:
-            return tree
-        return Tree("expansion", [part if _is_parametric(part) else self.compiler.plain(part, self.definition) for part in tree.children])
-
-    @cached_property
-    def size(self) -> int:
-        """How many parts are emitted each time."""
-        return 1 + len(_parts(self.tree))
-
-
-def _parts(tree: Token | Tree[Any]) -> list[Any]:
-    """All that stands inside a tree."""
-    return [part for inner in tree.iter_subtrees() for part in inner.children] if isinstance(tree, Tree) else []
-
-
-def _is_parametric(tree: Token | Tree[Token]) -> bool:
-    """Whether a rule with a number is called inside a tree."""
-    return isinstance(tree, Tree) and any(inner.data == "parametric" for inner in tree.iter_subtrees())
-
-
-def _is_condition(part: object) -> bool:
-    """Whether a part of a tree is `%if condition`."""
-    return isinstance(part, Token) and part.type == "CONDITION"
-
-
-class _Choice(Transformer_NonRecursive[Token, Any]):
-    """Of the trees of a rule with a number, those alternatives whose conditions hold."""
-
-    def __init__(self, definitions: Definitions, parameter: int) -> None:
-        super().__init__()
-        self.definitions = definitions
-        self.parameter = parameter
-
-    def expansion(self, children: list[Any]) -> Tree[Any]:
-        """A B %if condition."""
-        if not children or not _is_condition(children[-1]):
-            return Tree("expansion", children)
-        holds = parameter_of(self.definitions, children[-1], len("%if"), read_condition)(self.parameter)
-        return Tree("expansion", children[:-1]) if holds else Tree("never", [])
-
-
-def parameter_of(definitions: Definitions, token: Token, begin: int, read: Callable[[str], ReadT]) -> ReadT:
-    """The number or the condition behind its mark in a token."""
-    try:
-        return read(token[begin:])
-    except ParameterError as error:
-        assert token.start_pos is not None
-        raise LarkError(str(error), definitions.text, token.start_pos + begin + error.offset) from None
 
 
 class _RuleBuilder(Transformer_NonRecursive[Token, Any]):

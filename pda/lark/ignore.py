@@ -15,10 +15,11 @@ A pattern that needs two more characters to match again counts as one that canno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from ..automata import dfa
 from ..automata.char_classes import Labels
-from ..automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
+from ..automata.charset import CharSet, contains, difference, from_ranges, intersection, pairs
 from ..automata.dfa import Dfa
 from ..automata.minimize import Row
 from ..budget import Budget
@@ -98,14 +99,19 @@ class Ignored:
             return [frozenset(filter(None, column)) for column in columns] or [frozenset()] * len(classes)
 
         first = following((which, 0) for which in range(len(automata)))
+        # PERF: the positions of a state mostly bar one set, in which counts differ.
+        shared: dict[frozenset[CharSet], CharSet | None] = {}
         start: frozenset[_Position] = frozenset()
         numbers = {start: 0}
         todo = [start]
         for positions in todo:
             self.budget.check_states(len(numbers))
             self.budget.spend((1 + len(positions)) * len(classes))
-            barred = [longer[which][state] for which, state in positions if automata[which].accepting[state]]
-            common = complement(union(*map(complement, barred))) if barred else None
+            barred = frozenset([longer[which][state] for which, state in positions if automata[which].accepting[state]])
+            if barred not in shared:
+                self.budget.spend(sum(map(len, barred)) // 4)
+                shared[barred] = reduce(intersection, barred) if barred else None
+            common = shared[barred]
             self.barred.append(() if not positions else common)
             row: Row = []
             for label, point, targets, more in zip(classes, points, following(positions), first, strict=True):

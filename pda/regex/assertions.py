@@ -41,6 +41,8 @@ Obligation: TypeAlias = tuple[bool, AstId, ThreadsId]
 State: TypeAlias = tuple[int, tuple[ThreadsId, ...], ThreadsId]
 Obligations: TypeAlias = frozenset[Obligation]
 
+# Positions of which a set is followed in a step, as a power of two.
+_BITS_A_STEP: Final = 11
 # A state here takes as long to make as this many of a subset construction.
 _WEIGHT: Final = 8
 
@@ -98,6 +100,8 @@ class AlternatingAutomaton:
             starts[index] = nfa.silent_position()
             nfa.follow[starts[index]] = fragment.first
         self.steps = Steps(nfa)
+        # A set of positions takes as long to follow as it has words of memory.
+        self.closure_work = 4 + (len(nfa.follow) >> _BITS_A_STEP)
         self.assertions = unfolding.assertions
         self.silent = mask_of(sorted(self.assertions))
         self.programs: dict[AstId, Program] = {}
@@ -227,7 +231,7 @@ class AlternatingAutomaton:
                 seen.add((obligations, position))
                 for more in self.truth(moment, self.assertions[position]):
                     todo.append((obligations | more, 1 << position))
-            self.budget.spend(4)
+            self.budget.spend(self.closure_work)
         moment.closures[index, threads] = found
         return found
 

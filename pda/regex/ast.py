@@ -76,6 +76,8 @@ class Anchor(NamedTuple):
 
 START: Final = Anchor(Place.START)
 END: Final = Anchor(Place.END)
+LINE_START: Final = Anchor(Place.LINE_START)
+LINE_END: Final = Anchor(Place.LINE_END)
 
 
 class Boundary(NamedTuple):

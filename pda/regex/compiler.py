@@ -52,7 +52,7 @@ def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None, budge
     budget = budget or Budget(limits)
     ast = parse(pattern, limits=budget.limits)
     check_atoms(ast, budget)
-    return _automaton(ast, outer_branches(ast), search, budget)
+    return _automaton(ast, outer_branches(ast, search=search), search, budget)
 
 
 def _automaton(ast: Ast, branches: list[Branch] | None, search: bool, budget: Budget) -> Dfa:
@@ -79,7 +79,7 @@ def regex_node(
     ast = parse(pattern, limits=budget.limits)
     if ast.atoms:
         check_atoms(ast, budget)
-    branches = outer_branches(ast)
+    branches = outer_branches(ast, search=search)
     if branches is not None:
         return emit(builder, ast, branches, search=search, encoding=encoding, budget=budget)
     return _automaton_node(builder, _automaton(ast, branches, search, budget), encoding)
@@ -103,7 +103,7 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
     if "\0" in pattern:
         raise RegexError(r"the pattern contains a NUL character; write \0", pattern, pattern.index("\0"))
     check_atoms(ast, budget)
-    branches = outer_branches(ast)
+    branches = outer_branches(ast, search=False)
     builder = GrammarBuilder()
     root = builder.rule("root")
     if branches is None:
@@ -156,7 +156,7 @@ def _blamed(ast: Ast, limits: Limits) -> int:
                 nodes[place] = Seq(())
                 count = sum(isinstance(node, Anchor | Boundary | Look) for node in nodes)
                 rest = replace(ast, nodes=tuple(nodes), assertions=count)
-                if _automaton(rest, outer_branches(rest), False, budget) != NOTHING:
+                if _automaton(rest, outer_branches(rest, search=False), False, budget) != NOTHING:
                     return position
     except LimitError:
         pass

@@ -212,11 +212,32 @@ def test_all_ways_agree(pattern: str, search: bool) -> None:
     ast = parse(pattern)
     found = regex_dfa(pattern, search=search)
     assert AlternatingAutomaton(ast, search=search, budget=Budget()).dfa() == found
-    branches = outer_branches(ast)
+    branches = outer_branches(ast, search=search)
     if branches is not None:
         assert branches_dfa(ast, branches, search=search, budget=Budget()) == found
     other = lookaround_dfa(ast, search=search, budget=Budget())
     assert other is None or other == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_plain"),
+    [
+        (r"(?m)^(?:[ab]{1,2}\n){1,2}$", True), (r"(?m)^a|b$", True), (r"(?m:^a|(?:^b$))", True), (r"(?m)a\n^b$", False),
+        (r"(?m)(?:^a$\n?)+", False),
+        (r"(?m)^$|a$\n", False),
+    ],
+)  # fmt: skip
+def test_anchors_of_lines_at_the_ends(pattern: str, is_plain: bool) -> None:
+    """At the ends of a pattern that has to match as a whole they say nothing; in search they are found at every line."""
+    ast = parse(pattern)
+    assert (outer_branches(ast, search=False) is not None) == is_plain
+    assert outer_branches(ast, search=True) is None
+    for search in (False, True):
+        found = regex_dfa(pattern, search=search)
+        assert found == AlternatingAutomaton(ast, search=search, budget=Budget()).dfa()
+        for text in map("".join, itertools.chain.from_iterable(itertools.product("ab\n", repeat=size) for size in range(6))):
+            theirs = re.search(pattern, text) if search else re.fullmatch(pattern, text)
+            assert language.accepts(found, text) == (theirs is not None), text
 
 
 edges = ["(?=a)", "(?!b)", "(?=.*b)", "(?!a$)", "(?<=a)", "(?<!b)", "(?<=^a)", "(?<!ab)", "^", "$", "(?=ab|b$)", r"(?!a\b)", ""]
