@@ -10,8 +10,9 @@ A branch is  left  before  core  after  right:
     before  the lookaheads at the begin: they restrict  core right
     after   the lookbehinds at the end: they restrict  left core
 
-A lookahead may end with a word boundary, as in `(?!(?:if|else)\b)[a-z]+`: its texts are those with a last character of a word and another
-one, or none, behind it, and those the other way round.
+A lookahead may hold word boundaries between its parts and behind the last one, as in `(?!(?:if|else)\b)[a-z]+` or `^(?!.*\bspam\b)`: its
+texts are those where one part ends with a character of a word and the next one begins with another, or there is none, and those the other
+way round.
 Lookarounds that hold other assertions than these and an anchor at their far end are left to the general construction.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..automata import charset, dfa
+from ..automata import dfa
 from ..automata.dfa import ANYTHING, EPSILON, Dfa
 from ..automata.nfa import concatenation
 from ..budget import Budget
@@ -56,7 +57,7 @@ def lookaround_dfa(ast: Ast, *, search: bool, budget: Budget) -> Dfa | None:
         looks = (*left.ahead, *left.behind, *right.ahead, *right.behind)
         if reads is None and any(isinstance(node, Boundary) for node in ast.nodes):
             reads = _reads(ast)
-        if not all(_is_simple(ast, counts, reads, look) for look in looks):
+        if not all(_is_simple(ast, counts, reads, look, left.anchored and look in left.ahead) for look in looks):
             return None
         found.append(_branch_dfa(ast, core, left, right, budget))
     if plain:
@@ -121,53 +122,78 @@ def _reads(ast: Ast) -> list[bool]:
     return reads
 
 
-def _is_simple(ast: Ast, counts: list[int], reads: list[bool] | None, look: Look) -> bool:
-    """Whether a lookaround has no assertions but anchors at the end that it looks to, and word boundaries there behind a character."""
+def _is_simple(ast: Ast, counts: list[int], reads: list[bool] | None, look: Look, anchored: bool) -> bool:
+    """Whether a lookaround has no assertions but anchors at the end that it looks to, and word boundaries between its parts.
+
+    Beside a boundary stands a character: of each part, with `anchored` also none at the start of the text, and none at its end.
+    """
     branches, taken = trim_branches(ast.nodes, look.body)
     if reads is not None and look.ahead:
         for branch in branches:
-            if _boundary(ast, branch) is not None and not branch.ends and any(reads[part] for part in branch.parts[:-1]):
-                taken += 1
+            segments, boundaries = _segments(ast, branch)
+            if boundaries:
+                first, *middle = [any(reads[part] for part in parts) for parts in segments[:-1]]
+                last = not segments[-1] or any(reads[part] for part in segments[-1])
+                taken += len(boundaries) if (first or anchored) and all(middle) and last else 0
     return taken == counts[look.body] and not any(branch.starts if look.ahead else branch.ends for branch in branches)
 
 
-def _boundary(ast: Ast, branch: Branch) -> Boundary | None:
-    """The word boundary at the end of a branch."""
-    last = ast.nodes[branch.parts[-1]] if branch.parts else None
-    return last if isinstance(last, Boundary) else None
+def _segments(ast: Ast, branch: Branch) -> tuple[list[tuple[AstId, ...]], list[Boundary]]:
+    """The parts of a branch between its boundaries, and these."""
+    segments: list[list[AstId]] = [[]]
+    boundaries: list[Boundary] = []
+    for part in branch.parts:
+        node = ast.nodes[part]
+        if isinstance(node, Boundary):
+            boundaries.append(node)
+            segments.append([])
+        else:
+            segments[-1].append(part)
+    return [tuple(segment) for segment in segments], boundaries
 
 
 def _look_dfa(ast: Ast, look: Look, budget: Budget) -> Dfa:
     """The texts, from here to the end or from the start to here, that a lookaround wants."""
-    branches: list[Branch] = []
-    bounded: dict[Boundary, list[Branch]] = {}
+    plain: list[Branch] = []
+    members: list[Dfa] = []
+    words: dict[Boundary, list[Branch]] = {}  # what stands before a boundary that ends a branch
     for parts, starts, ends in trim_branches(ast.nodes, look.body)[0]:
         branch = Branch(parts, starts or look.ahead, ends or not look.ahead)
-        boundary = _boundary(ast, branch)
-        if boundary is None:
-            branches.append(branch)
+        segments, boundaries = _segments(ast, branch)
+        if not boundaries:
+            plain.append(branch)
+        elif len(boundaries) == 1 and not segments[1] and not ends:
+            words.setdefault(boundaries[0], []).append(Branch(segments[0], True, True))
         else:
-            bounded.setdefault(boundary, []).append(Branch(parts[:-1], True, True))
-    members = [_bounded_dfa(ast, group, boundary, budget) for boundary, group in bounded.items()]
-    if branches or not members:
-        members.append(branches_dfa(ast, branches, search=True, budget=budget))
+            texts = [branches_dfa(ast, [Branch(segment, True, True)], search=False, budget=budget) for segment in segments]
+            members.append(_bounded_dfa(texts, boundaries, ends, budget))
+    for boundary, group in words.items():
+        members.append(_bounded_dfa([branches_dfa(ast, group, search=False, budget=budget), EPSILON], [boundary], False, budget))
+    if plain or not members:
+        members.append(branches_dfa(ast, plain, search=True, budget=budget))
     found = dfa.union(*members, budget=budget)
     return dfa.complement(found, budget=budget) if look.negated else found
 
 
-def _bounded_dfa(ast: Ast, branches: list[Branch], boundary: Boundary, budget: Budget) -> Dfa:
-    """The texts that begin with one of the branches, with a word boundary behind it."""
-    texts = branches_dfa(ast, branches, search=False, budget=budget)
-    word, other = (dfa.from_set(chars) for chars in (boundary.word, charset.complement(boundary.word)))
-    end = dfa.union(EPSILON, concatenation(other, ANYTHING, budget=budget), budget=budget)
-    more = concatenation(word, ANYTHING, budget=budget)
-    if boundary.negated:
-        end, more = more, end
-    found = []
-    for last, following in ((word, end), (other, more)):
-        ending = dfa.intersection(texts, concatenation(ANYTHING, last, budget=budget), budget=budget)
-        found.append(concatenation(ending, following, budget=budget))
-    return dfa.union(*found, budget=budget)
+def _bounded_dfa(segments: list[Dfa], boundaries: list[Boundary], ends: bool, budget: Budget) -> Dfa:
+    """The texts of segments with boundaries between them, and with any text behind unless it `ends` there.
+
+    No character, before the first segment or behind the last one, is like a character of no word.
+    """
+    *before, last = segments
+    before.append(last if ends else concatenation(last, ANYTHING, budget=budget))
+    found = before[0]
+    for boundary, following in zip(boundaries, before[1:], strict=True):
+        inside = dfa.from_set(boundary.word)
+        word_last = dfa.intersection(found, concatenation(ANYTHING, inside, budget=budget), budget=budget)
+        word_first = dfa.intersection(following, concatenation(inside, ANYTHING, budget=budget), budget=budget)
+        other_last, other_first = dfa.difference(found, word_last, budget=budget), dfa.difference(following, word_first, budget=budget)
+        if boundary.negated:
+            word_first, other_first = other_first, word_first
+        found = dfa.union(
+            concatenation(word_last, other_first, budget=budget), concatenation(other_last, word_first, budget=budget), budget=budget
+        )
+    return found
 
 
 def _branch_dfa(ast: Ast, core: Branch, left: _Edge, right: _Edge, budget: Budget) -> Dfa:

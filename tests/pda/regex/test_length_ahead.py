@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from stackmask import CompiledGrammar, Compiler, Vocabulary
+from stackmask import CompiledGrammar, Compiler, Limits, Vocabulary
 from stackmask.pda.automata.language import accepts
 from stackmask.pda.grammar import AUTOMATON
 from stackmask.pda.regex import length_ahead, regex_dfa, regex_grammar, split_length
@@ -146,3 +146,25 @@ def test_passwords() -> None:
         (node,) = (node for node in regex_grammar(f"{ahead}.{written}").nodes if node[0] == AUTOMATON)
         assert node[4:] == (low, high)
         assert len(node[1]) == len(regex_dfa(f"{ahead}.*", search=False).accepting)
+
+
+def test_forbidden_words() -> None:
+    """Hundreds of whole words that a text may not hold, in any case, cost about as much as their trie, whatever the length of the text."""
+    words = [f"spam{number}" for number in range(300)]
+    pattern = rf"(?i)^(?!.*\b(?:{'|'.join(words)})\b)[\w .,]{{1,280}}$"
+    grammar = regex_grammar(pattern, limits=Limits(compile_work=150_000))
+    texts = {
+        "a spam17, b": False,
+        "SPAM299": False,
+        "spam300": True,
+        "xspam1": True,
+        "spam1x": True,
+        "spam 1": True,
+        "": False,
+        "a" * 281: False,
+    }
+    compiler = Compiler(Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[0]))
+    assert grammar == regex_grammar(pattern)
+    for text, is_right in texts.items():
+        matcher = compiler.regex(pattern).matcher()
+        assert (matcher.accept_bytes(text.encode()) and matcher.is_completed()) == is_right, text
