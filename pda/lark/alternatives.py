@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from lark import Token, Tree
 from lark.visitors import Transformer_NonRecursive
@@ -14,32 +14,26 @@ from ..grammar import NodeId
 from .definitions import Definition, Definitions
 from .parametric import Condition, ParameterError, read_condition
 
+Plain: TypeAlias = Callable[[Token | Tree[Token], Definition], NodeId]
+
 ReadT = TypeVar("ReadT")
-
-
-class Emitter(Protocol):
-    """The part of a grammar's compiler that alternatives use."""
-
-    definitions: Definitions
-
-    def plain(self, token: Token | Tree[Token], definition: Definition) -> NodeId:
-        """The node of one token or tree in a rule of this definition."""
 
 
 class Branch:
     """An alternative of a rule that is emitted many times: its condition, the rest, and how many parts that has.
 
-    `is_mixed`: conditions stand inside it, too.
+    `is_mixed`: conditions stand inside it, too. `plain` makes the node of a token or tree in a rule of a definition.
     """
 
-    def __init__(self, emitter: Emitter, definition: Definition, child: Token | Tree[Token]) -> None:
-        self.emitter = emitter
+    def __init__(self, definitions: Definitions, definition: Definition, child: Token | Tree[Token], plain: Plain) -> None:
+        self.definitions = definitions
         self.definition = definition
+        self.plain = plain
         self.condition: Condition | None = None
         if definition.parametric and isinstance(child, Tree) and child.children and _is_condition(child.children[-1]):
             *rest, token = child.children
             assert isinstance(token, Token)
-            self.condition = parameter_of(emitter.definitions, token, len("%if"), read_condition)
+            self.condition = parameter_of(definitions, token, len("%if"), read_condition)
             child = Tree(child.data, rest)
         self.written = child
         self.is_mixed = any(map(_is_condition, _parts(child)))
@@ -47,7 +41,7 @@ class Branch:
     def at(self, parameter: int) -> Token | Tree[Any]:
         """The tree for a number."""
         tree = self.tree
-        return _Choice(self.emitter.definitions, parameter).transform(tree) if self.is_mixed and isinstance(tree, Tree) else tree
+        return _Choice(self.definitions, parameter).transform(tree) if self.is_mixed and isinstance(tree, Tree) else tree
 
     @cached_property
     def tree(self) -> Token | Tree[Any]:
@@ -56,7 +50,7 @@ class Branch:
         is_fixable = self.definition.parametric and not self.is_mixed
         if not is_fixable or not isinstance(tree, Tree) or tree.data != "expansion" or len(tree.children) < 2:
             return tree
-        return Tree("expansion", [part if _is_parametric(part) else self.emitter.plain(part, self.definition) for part in tree.children])
+        return Tree("expansion", [part if _is_parametric(part) else self.plain(part, self.definition) for part in tree.children])
 
     @cached_property
     def size(self) -> int:

@@ -299,7 +299,7 @@ class _Compiler:
         branches = self.branches.get(id(definition))
         if branches is None:
             children = [child for body in definition.bodies for child in body.children]
-            branches = self.branches[id(definition)] = [Branch(self, definition, child) for child in children]
+            branches = self.branches[id(definition)] = [Branch(self.definitions, definition, child, self.plain) for child in children]
         if parameter is None:
             return branches
         self.budget.spend(len(branches))

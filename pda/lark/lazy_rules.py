@@ -9,8 +9,8 @@ from typing import Protocol
 from lark import Token
 
 from ..automata import dfa
-from ..automata.charset import ANY, pairs
-from ..automata.dfa import Dfa
+from ..automata.dfa import ANYTHING, Dfa
+from ..automata.nfa import concatenation
 from ..budget import Budget
 from ..ebnf.difference import shortest_texts
 from ..exceptions import StackmaskWarning
@@ -191,17 +191,12 @@ class _LazyRules:
         PERF: the texts of the rules alone, of which one goes on where another has ended, would have a state for each set of rules.
         """
         if lazies not in self.begun:
-            self.begun[lazies] = dfa.union(*[self.begun_by_one(name) for name in sorted(lazies)], budget=self.budget)
+            if len(lazies) == 1:
+                found = concatenation(*map(self.texts, lazies), ANYTHING, budget=self.budget)
+            else:
+                found = dfa.union(*[self.begun_by(frozenset((name,))) for name in sorted(lazies)], budget=self.budget)
+            self.begun[lazies] = found
         return self.begun[lazies]
-
-    def begun_by_one(self, lazy: str) -> Dfa:
-        """The texts that begin with one lazy rule."""
-        texts = self.texts(lazy)
-        rows = tuple(
-            tuple((low, high, state) for low, high in pairs(ANY)) if accepts else row
-            for state, (row, accepts) in enumerate(zip(texts.transitions, texts.accepting, strict=True))
-        )
-        return dfa.minimize(Dfa(rows, texts.accepting), budget=self.budget)
 
     def matters(self) -> bool:
         """Whether a lazy rule ends anything; warns of terminals that it cannot end."""

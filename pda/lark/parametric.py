@@ -82,6 +82,7 @@ def read_number(text: str) -> tuple[Number, bool]:
     return number
 
 
+@lru_cache(maxsize=1024)
 def read_condition(text: str) -> Condition:
     """The condition behind %if.
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..automata.charset import CharSet, union
-from .ast import Alt, Ast, AstNode, Chars, Repeat, Seq, Text
+from .ast import Alt, Ast, AstNode, Atomic, Chars, Repeat, Seq, Text
 
 # Longer texts than this count as endless.
 LONG: Final = 1 << 62
@@ -19,6 +19,11 @@ def widths(ast: Ast) -> tuple[int, float]:
     >>> widths(parse("a|bc{2,}"))
     (1, inf)
     """
+    return all_widths(ast)[ast.root]
+
+
+def all_widths(ast: Ast) -> list[tuple[int, float]]:
+    """The same for every node."""
     found: list[tuple[int, float]] = []
     for node in ast.nodes:
         match node:
@@ -30,6 +35,8 @@ def widths(ast: Ast) -> tuple[int, float]:
                 found.append((sum(found[part][0] for part in parts), sum(found[part][1] for part in parts)))
             case Alt(parts):
                 found.append((min(found[part][0] for part in parts), max(found[part][1] for part in parts)))
+            case Atomic(body):
+                found.append(found[body])
             case Repeat(body, minimum, maximum):
                 low, high = found[body]
                 most = float("inf") if maximum < 0 else maximum
@@ -38,7 +45,7 @@ def widths(ast: Ast) -> tuple[int, float]:
                 found.append((min(low * minimum, LONG), longest if longest < LONG else float("inf")))
             case _:
                 found.append((0, 0))
-    return found[ast.root]
+    return found
 
 
 def first_characters(ast: Ast) -> CharSet:

@@ -24,6 +24,7 @@ from ..automata import dfa
 from ..automata.dfa import ANYTHING, EPSILON, Dfa
 from ..automata.nfa import concatenation
 from ..budget import Budget
+from .analysis import all_widths
 from .ast import END, START, Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Repeat, Seq
 from .branches import Branch, trim_branches
 from .to_nfa import branches_dfa
@@ -43,7 +44,7 @@ def lookaround_dfa(ast: Ast, *, search: bool, budget: Budget) -> Dfa | None:
     counts = _count_assertions(ast)
     plain: list[Branch] = []
     found: list[Dfa] = []
-    reads: list[bool] | None = None
+    reads = [shortest > 0 for shortest, _ in all_widths(ast)]
     for branch in trim_branches(ast.nodes, ast.root)[0]:
         if not any(counts[part] for part in branch.parts):
             plain.append(branch)
@@ -55,8 +56,6 @@ def lookaround_dfa(ast: Ast, *, search: bool, budget: Budget) -> Dfa | None:
         if any(counts[part] for part in core.parts) or (left.ahead and right.behind and not (left.anchored or right.anchored)):
             return None
         looks = (*left.ahead, *left.behind, *right.ahead, *right.behind)
-        if reads is None and any(isinstance(node, Boundary) for node in ast.nodes):
-            reads = _reads(ast)
         if not all(_is_simple(ast, counts, reads, look, left.anchored and look in left.ahead) for look in looks):
             return None
         found.append(_branch_dfa(ast, core, left, right, budget))
@@ -104,31 +103,13 @@ def _take(ast: Ast, part: AstId, edge: _Edge, anchor: Anchor) -> bool:
     return True
 
 
-def _reads(ast: Ast) -> list[bool]:
-    """For every node whether each of its texts has a character."""
-    reads: list[bool] = []
-    for node in ast.nodes:
-        match node:
-            case Seq(parts):
-                reads.append(any(reads[part] for part in parts))
-            case Alt(parts):
-                reads.append(all(reads[part] for part in parts))
-            case Repeat(body, minimum):
-                reads.append(minimum > 0 and reads[body])
-            case Atomic(body):
-                reads.append(reads[body])
-            case _:
-                reads.append(not isinstance(node, Anchor | Boundary | Look))
-    return reads
-
-
-def _is_simple(ast: Ast, counts: list[int], reads: list[bool] | None, look: Look, anchored: bool) -> bool:
+def _is_simple(ast: Ast, counts: list[int], reads: list[bool], look: Look, anchored: bool) -> bool:
     """Whether a lookaround has no assertions but anchors at the end that it looks to, and word boundaries between its parts.
 
     Beside a boundary stands a character: of each part, with `anchored` also none at the start of the text, and none at its end.
     """
     branches, taken = trim_branches(ast.nodes, look.body)
-    if reads is not None and look.ahead:
+    if look.ahead:
         for branch in branches:
             segments, boundaries = _segments(ast, branch)
             if boundaries:

@@ -87,7 +87,7 @@ class Alternatives:
         old = len(current.atoms)  # so many atoms the options have before their own
         if current.clauses:
             options = [(option, witnesses) for option in self._decided(current)]
-        elif (choice := next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)) is not None:
+        elif (choice := next((i for i, a in enumerate(current.atoms) if a.leaves_key_open), None)) is not None:
             atom = current.atoms[choice]
             base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
             if self._is_met(atom, base, witnesses):

@@ -599,11 +599,12 @@ class Compilation:
         if groups & TYPE and (schema["type"] != "string" or set(map(type, values)) != {str}):
             allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
-        if not self.any_order or not any(map(has_order, values)):
+        objects = [value for value in values if has_order(value)] if self.any_order else []
+        if not objects:
             return any_value(b, f, values) if values else f.never
-        ordered = [value for value in values if not has_order(value)]
-        nodes = [constant_in_any_order(b, f, value) for value in values if has_order(value)]
-        return b.alt(*([any_value(b, f, ordered)] if ordered else []), *dict.fromkeys(nodes))
+        rest = [value for value in values if not has_order(value)]
+        nodes = [any_value(b, f, rest)] if rest else []
+        return b.alt(*nodes, *dict.fromkeys([constant_in_any_order(b, f, value) for value in objects]))
 
     def reference(self, schema: Schema, asserted: int) -> NodeId | None:
         """`$ref` and its kin where nothing stands beside it."""

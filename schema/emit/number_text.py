@@ -346,13 +346,11 @@ class _Alike:
         """
         found = self.marked.get((n, value, digits))
         if found is None:
-            found, power, offset = 0, 1, 0
-            first = value
-            for _ in range(digits + 1):
-                for ending in range(first, power, n):
+            found = offset = 0
+            for k in range(digits + 1):
+                for ending in range(value * 10**k % n, 10**k, n):
                     found |= 1 << offset + ending
-                offset += power
-                first, power = first * 10 % n, power * 10
+                offset += 10**k
             self.marked[n, value, digits] = found
         return found
 

@@ -66,7 +66,7 @@ class ObjectWriter:
 
         It may not where keys are counted, or where one of some keys must have a certain value. Clauses make a graph, which counts keys.
         """
-        return part.low > 0 or bool(part.clauses) or any(not atom.every and atom.name is None for atom in part.atoms)
+        return part.low > 0 or bool(part.clauses) or any(atom.leaves_key_open for atom in part.atoms)
 
     def _node(self, pruned: Object) -> NodeId:
         """The objects of a part that is not empty, in the scope that `distinct` asks for."""
@@ -78,7 +78,7 @@ class ObjectWriter:
         """The part with the undeclared keys that may run out declared, so that each is a member of its own."""
         names = names_of(part)
         space, known = key_space(part, names, self.oracle), Known(part, self.oracle)
-        choices = len(part.clauses) + sum(not atom.every and atom.name is None for atom in part.atoms)
+        choices = len(part.clauses) + sum(atom.leaves_key_open for atom in part.atoms)
         for key_class in space.classes:
             most = FEW_NAMES if choices else max(FEW_KEYS, part.low)
             if not self.oracle.is_empty(known.undeclared(key_class)) and space.room([key_class], most + 1) <= most:
@@ -151,7 +151,7 @@ class ObjectWriter:
         missing = {atom.name for atom in part.atoms if not atom.every and atom.name is not None}
         if not missing <= {m.name for m in declared}:
             return f.never
-        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every and atom.name is None)]
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if atom.leaves_key_open)]
         low, high = part.low, part.high
         if low <= sum(m.required for m in declared):
             low = 0

@@ -88,6 +88,11 @@ class Atom(NamedTuple):
     literal: Literal
     name: str | None = None
 
+    @property
+    def leaves_key_open(self) -> bool:
+        """Whether there has to be a key, but none in particular."""
+        return not self.every and self.name is None
+
     def negated(self) -> Atom:
         """The complement among objects."""
         return Atom(not self.every, self.keys, -self.literal, self.name)

@@ -507,8 +507,7 @@ class _Objects(ObjectWriter):
 
     def tells_repeated(self, part: Object) -> bool:
         """Whether an undeclared key may not occur again; clauses about declared keys, of which each occurs once, do not ask for that."""
-        clauses = ((atom,) for atom in part.atoms)
-        return part.low > 0 or any(not atom.every and atom.name is None for clause in (*clauses, *part.clauses) for atom in clause)
+        return part.low > 0 or any(atom.leaves_key_open for atoms in (part.atoms, *part.clauses) for atom in atoms)
 
     def unordered(self, part: Object) -> Unordered:
         """A graph, which counts keys of JSON."""
