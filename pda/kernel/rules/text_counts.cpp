@@ -152,7 +152,13 @@ bool TextCounts::repeats_letters(NfaStateId state) const {
 // The states that a state leads to inside its rule, except by values that must differ: there may be no such value any more.
 template <class F>
 void TextCounts::each_next(NfaStateId state, F take) const {
-  if (nfa_.counting(state).head != NONE) take(nfa_.heads[nfa_.counting(state).head].exit);  // a counted body ends
+  if (nfa_.counting(state).head != NONE) {  // a counted body ends; behind a member any other may follow that is never used up
+    const Head& head = nfa_.heads[nfa_.counting(state).head];
+    take(head.exit);
+    if (head.permutation && head.maximum == NONE)
+      for (u32 i = 0; i < head.members.size(); i++)
+        if ((head.flags[i] & (REPEATABLE | NEVER_MEMBER)) == REPEATABLE) take(head.members[i]);
+  }
   for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
     const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);

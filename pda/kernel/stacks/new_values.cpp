@@ -10,6 +10,7 @@ constexpr std::size_t MOST_STATES = 4096;       // after blanks
 constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope: as many are searched depth first only
 constexpr std::size_t MOST_DEEP = 64;           // stacks that are searched depth first only: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
+constexpr u32 MOST_CALLERS = 16;  // that are asked before the search
 
 // Larger for bytes that end a JSON value sooner: a comma continues, a quote ends a string, and brackets end the value around it.
 u32 end_order(u8 byte) { return byte == ',' ? 0 : byte == '"' ? 2 : byte == ']' || byte == '}' ? 3 : 1; }
@@ -150,6 +151,22 @@ bool NewValues::is_zero(u32 text) const {
   return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
 }
 
+bool NewValues::callers_have_unbounded_strings(StackId node) {
+  for (u32 level = 0; level < MOST_CALLERS && (stacks_.guarded(node) & GUARD_BELOW); level++) {
+    StackId below = NO_STACK;
+    dfa_.work().spend(2 + 2ull * stacks_.edge_count(node));
+    for (u32 k = 0; k < stacks_.edge_count(node); k++) {
+      const StackEdge edge = stacks_.edges(node)[k];
+      if (edge.state == BOTTOM || (dfa_[edge.state].flags & (STATE_GUARD | STATE_REGION))) continue;
+      if (counts_.has_unbounded_strings(edge.state)) return true;
+      if (below == NO_STACK) below = edge.below;
+    }
+    if (below == NO_STACK) return false;
+    node = below;
+  }
+  return false;
+}
+
 // Whether the value that the nearest guard waits for has a completion that the guard has not seen.
 bool NewValues::has_new_value(const StackEdge& edge) {
   if (!(stacks_.guarded(edge.below) & GUARD_BELOW)) return true;
@@ -159,6 +176,10 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   if (!zero && counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = has_new_value_.find(key)) return *found != 0;
+  if (callers_have_unbounded_strings(edge.below)) {
+    has_new_value_.insert(key, 1);
+    return true;
+  }
   bool skipped = false;
   const u32 texts = zero ? UNKNOWN_COUNT : counts_.text_count(edge.state);
   if (texts != UNKNOWN_COUNT && spellings_.spells_values(edge.below)) {
