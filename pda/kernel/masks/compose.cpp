@@ -340,7 +340,7 @@ class MaskComposer {
     if (spelled_below_ != at.below) {
       spelled_below_ = at.below;
       spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &l_.spelled);
-      endless_below_ = new_values_.callers_have_unbounded_strings(at.below);
+      endless_below_ = new_values_.callers_are_endless(at.below);
     }
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
@@ -491,7 +491,7 @@ class MaskComposer {
   // after the last member of an object. The state masks record this for the states inside a rule.
   void go_on_in_caller(ListId nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
-    if (watched && few_texts(state) && !new_values_.callers_have_unbounded_strings(below)) add_nodes(nodes, l_.unverified);
+    if (watched && few_texts(state) && !new_values_.callers_are_endless(below)) add_nodes(nodes, l_.unverified);
     go_on(nodes, state, below, passed);
   }
 

@@ -2,27 +2,34 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 namespace stackmask {
 
-// A lower bound, by some states ahead. If two bytes or more lead back to a state, it has infinitely many texts. Elsewhere every text is one
-// byte and a text after it, or a text of a called rule. Blanks and zeros do not count, because any number of them may spell the same value
-// (1.0, 1.00, 0.1e01). Values that must differ count only if they are infinitely many: all others may have been seen.
+// A lower bound, by some states ahead. If two bytes or more lead back to a state, it has infinitely many texts. So it has if a way back
+// reads a comma and no colon: this is a list, and a longer list is another value, but a longer object may repeat its keys. Elsewhere every
+// text is one byte and a text after it, or a text of a called rule or behind it. Blanks and zeros do not count, because any number of them
+// may spell the same value (1.0, 1.00, 0.1e01). Values that must differ count only if they are infinitely many: all others may have been
+// seen.
 u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
   std::vector<StateId> seen{state};
   std::unordered_map<u32, std::size_t> places{{state, 0}};
-  constexpr u32 CALL = 0, DISTINCT_CALL = 0xFFFF;  // instead of bytes
-  std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
+  constexpr u32 CALL = 0, DISTINCT_CALL = NONE;  // instead of bytes
+  struct Step {
+    u32 from, to, bytes;  // from and to: indices into seen
+    bool comma, colon;  // reads only the one, can read the other
+  };
+  std::vector<Step> edges;  // what was looked at
   std::vector<u32> bound{0};
-  auto add = [&](std::size_t from, u32 bytes, StateId target) {
+  auto add = [&](std::size_t from, u32 bytes, StateId target, bool comma = false, bool colon = false) {
     const auto [place, added] = places.try_emplace(target, seen.size());
     if (added) seen.push_back(target), bound.push_back(0);
-    edges.push_back({static_cast<u32>(from), bytes << 16 | static_cast<u32>(place->second)});
+    edges.push_back({static_cast<u32>(from), static_cast<u32>(place->second), bytes, comma, colon});
   };
   for (std::size_t i = 0; i < seen.size(); i++) {
     const StateId here = seen[i];
@@ -47,7 +54,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       if (target == here) {
         back += bytes;
       } else if (target != DEAD) {
-        add(i, bytes, target);
+        add(i, bytes, target, range.lo == ',' && range.hi == ',', range.lo <= ':' && ':' <= range.hi);
       }
     }
     if (back >= 2) {
@@ -58,14 +65,19 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       bound[i] = std::max(bound[i], 1u);
       const Call call = dfa_.call(here, c);
       if (nfa_.rules[call.rule].limit != NONE) continue;  // its texts end after some tokens
-      if (const StateId start = dfa_.start(call.rule); start != DEAD) add(i, call.distinct ? DISTINCT_CALL : CALL, start);
+      const StateId start = dfa_.start(call.rule);
+      if (start == DEAD) continue;
+      add(i, call.distinct ? DISTINCT_CALL : CALL, start);
+      if (call.distinct || call.back == DEAD) continue;
+      const Beginning begun = beginning(start);
+      add(i, CALL, call.back, begun == COMMA, begun == OTHER);
     }
   }
   auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
-  // From the ends. An edge that leads back to a state on the way to it adds nothing.
+  // From the ends. An edge that leads back to a state on the way to it adds nothing, unless the way is that of a list.
   std::vector<u32> first(seen.size() + 1), next(seen.size());
   for (u32 i = 0, e = 0; i < seen.size(); first[++i] = e)
-    while (e < edges.size() && edges[e].first == i) e++;
+    while (e < edges.size() && edges[e].from == i) e++;
   std::copy(first.begin(), first.end() - 1, next.begin());
   enum : u8 { NEW, ENTERED, DONE };
   std::vector<u8> known(seen.size(), NEW);
@@ -78,19 +90,65 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       path.pop_back();
       continue;
     }
-    const u32 packed = edges[next[from]].second, to = packed & 0xFFFF, bytes = packed >> 16;
+    const auto [source, to, bytes, comma, colon] = edges[next[from]];
     if (known[to] == NEW) {
       known[to] = ENTERED;
       path.push_back(to);
       continue;
     }
     next[from]++;
-    if (known[to] == ENTERED || bound[from] == UNBOUNDED) continue;
+    if (bound[from] == UNBOUNDED) continue;
+    if (known[to] == ENTERED) {
+      bool commas = comma, keys = colon || bytes == DISTINCT_CALL;
+      for (std::size_t p = path.size(); path[--p] != to && !keys;) {  // the edge to each state of the path is the one before its next
+        const Step& taken = edges[next[path[p - 1]]];
+        commas = commas || taken.comma, keys = taken.colon || taken.bytes == DISTINCT_CALL;
+      }
+      if (commas && !keys) bound[to] = UNBOUNDED;
+      continue;
+    }
     if (bound[to] == UNBOUNDED) bound[from] = UNBOUNDED;
     else if (bytes == CALL) bound[from] = std::max(bound[from], bound[to]);
     else if (bytes != DISTINCT_CALL) bound[from] = grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
   return at(min_counts_, state) = std::max(bound[0], 1u);
+}
+
+// How the texts from a state on begin, behind blanks: as items of a list do; with a comma and such an item; or in another way, as keys do,
+// which a colon follows inside the rule or behind it.
+TextCounts::Beginning TextCounts::beginning(StateId start) {
+  constexpr std::size_t MOST_STATES = 64;
+  std::vector<std::pair<StateId, bool>> reached{{start, false}};  // states, and whether a comma was read
+  auto add = [&](StateId state, bool comma) {
+    if (state == DEAD || std::ranges::find(reached, std::pair{state, comma}) != reached.end()) return;
+    reached.emplace_back(state, comma);
+  };
+  bool items = false, commas = false;
+  for (std::size_t i = 0; i < reached.size(); i++) {
+    const auto [state, comma] = reached[i];
+    dfa_.build(state);
+    dfa_.work().spend(4ull + reached.size() + dfa_[state].range_count);
+    if (i >= MOST_STATES || (dfa_[state].flags & STATE_FINAL)) return OTHER;
+    for (u32 c = 0; c < dfa_[state].call_count; c++) add(dfa_.start(dfa_.call(state, c).rule), comma);
+    for (u32 r = 0; r < dfa_[state].range_count; r++) {
+      const Range range = dfa_.range(state, r);
+      const StateId target = dfa_.range_target(state, r);
+      for (u32 b = range.lo; b <= range.hi && target != DEAD; b++) {
+        const char byte = static_cast<char>(b);
+        if (is_blank(static_cast<u8>(b))) {
+          add(target, comma);
+        } else if (byte == ',' && !comma) {
+          commas = true;
+          add(target, true);
+        } else if (std::string_view("0123456789-[{tfn").find(byte) == std::string_view::npos) {
+          return OTHER;
+        } else {
+          items = items || !comma;
+        }
+      }
+    }
+  }
+  return items && commas ? OTHER : commas ? COMMA : ITEM;
 }
 
 // Counts from the ends. A state that leads back to itself has infinitely many texts.

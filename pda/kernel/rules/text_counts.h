@@ -57,6 +57,8 @@ class TextCounts {
   std::vector<u32> scope_text_counts_;  // by rule: a lower bound on the values that may stand in its scope, or UNBOUNDED
   void find_unbounded_strings(RuleId rule, bool any_size);
   std::optional<bool> look_for_unbounded_string(NfaStateId from);
+  enum Beginning : u8 { ITEM, COMMA, OTHER };
+  Beginning beginning(StateId start);
   bool repeats_letters(NfaStateId state) const;
   bool permutes(StateId state) const;
   bool scope_may_run_out(RuleId rule, StateId state);

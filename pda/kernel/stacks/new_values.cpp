@@ -151,14 +151,14 @@ bool NewValues::is_zero(u32 text) const {
   return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
 }
 
-bool NewValues::callers_have_unbounded_strings(StackId node) {
+bool NewValues::callers_are_endless(StackId node) {
   for (u32 level = 0; level < MOST_CALLERS && (stacks_.guarded(node) & GUARD_BELOW); level++) {
     StackId below = NO_STACK;
     dfa_.work().spend(2 + 2ull * stacks_.edge_count(node));
     for (u32 k = 0; k < stacks_.edge_count(node); k++) {
       const StackEdge edge = stacks_.edges(node)[k];
       if (edge.state == BOTTOM || (dfa_[edge.state].flags & (STATE_GUARD | STATE_REGION))) continue;
-      if (counts_.has_unbounded_strings(edge.state)) return true;
+      if (counts_.has_unbounded_strings(edge.state) || counts_.min_text_count(edge.state) == UNBOUNDED) return true;
       if (below == NO_STACK) below = edge.below;
     }
     if (below == NO_STACK) return false;
@@ -176,7 +176,7 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   if (!zero && counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = has_new_value_.find(key)) return *found != 0;
-  if (callers_have_unbounded_strings(edge.below)) {
+  if (callers_are_endless(edge.below)) {
     has_new_value_.insert(key, 1);
     return true;
   }

@@ -19,8 +19,8 @@ class NewValues {
       : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
 
   bool has_new_value(const StackEdge& edge);  // a value can still be read that the guards below have not seen
-  // Strings of any length can follow in a rule below, up to the nearest guard: whatever ends above, infinitely many values are left.
-  bool callers_have_unbounded_strings(StackId node);
+  // Infinitely many texts can follow in a rule below, up to the nearest guard: whatever ends above, new values are left.
+  bool callers_are_endless(StackId node);
   bool scope_can_finish(StateId state);       // its rule can end without a value that its scope has seen
   // The number of values that the guards on these stacks have seen, and with `scopes` also the scopes; at most `limit`.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
