@@ -260,9 +260,11 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     u32 byte;   // that the guards have not read yet, NONE for none
     bool key;   // the key of a member that may stand anywhere in its object is being read
   };
-  PooledVector<Place> pending;
+  // PERF: what the oldest stacks lead to is a list of its own. On top of the newest it would begin the depth-first search anew each time:
+  // ten different digits of which one has to be 1, in an array among unique objects, took more than the work of a step.
+  PooledVector<Place> pending, later;
   FlatMap visited;
-  std::size_t count = 0, oldest = 0;
+  std::size_t count = 0, oldest = 0, oldest_later = 0;
   // If members may stand in any order, the search reads the rest of an object in one order, by rising numbers: every value has such a text.
   // So it reads no member before a required one, none after a later one that it has read itself, and none if too few would be left after
   // it. A key that comes twice may stand anywhere: then the order decides which member counts.
@@ -311,10 +313,13 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     return every && is_new_key(dfa_.texts().text(text) + ':');
   };
   pending.push_back({edge, nearest_text(edge.below), NONE, false});
-  while (oldest < pending.size()) {
-    const bool deep = count < MOST_DEEP || count % 2 == 0;
-    auto [at, text, byte, member] = deep ? pending.back() : pending[oldest++];
+  while (oldest < pending.size() || oldest_later < later.size()) {
+    const bool none = oldest == pending.size();
+    const bool deep = !none && (count < MOST_DEEP || count % 2 == 0);
+    const bool is_later = !deep && (none || (count % 4 == 1 && oldest_later < later.size()));
+    auto [at, text, byte, member] = deep ? pending.back() : is_later ? later[oldest_later++] : pending[oldest++];
     if (deep) pending.pop_back();
+    PooledVector<Place>& found = deep ? pending : later;
     if (byte != NONE) {
       at.below = stacks_.advance(at.below, static_cast<u8>(byte));
       if (text != IN_TOKEN) text = dfa_.texts().extend(text, static_cast<u8>(byte));
@@ -343,14 +348,14 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
           if (end_order(static_cast<u8>(b)) != order) continue;
           if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = skipped || needs_blanks(at.state);
           else if (inside || text == IN_TOKEN || !repeats_value(at.state, text, static_cast<u8>(b)))
-            pending.push_back({{target, at.below}, text, b, member || (begins && b == '"')});
+            found.push_back({{target, at.below}, text, b, member || (begins && b == '"')});
         }
       }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;
       const StackEdge called{dfa_.start(call.rule), stacks_.return_node(call, at.below)};
-      pending.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, member && !call.distinct});
+      found.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, member && !call.distinct});
     }
     if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
     for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
@@ -362,7 +367,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       if (next.state == DEAD) continue;
       if (!(stacks_.guarded(popped.below) & GUARD_BELOW)) return true;
       // The value around this one may have been seen as well.
-      pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE, member});
+      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, member});
     }
   }
   return false;
