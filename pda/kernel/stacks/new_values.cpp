@@ -10,6 +10,7 @@ constexpr std::size_t MOST_STATES = 4096;       // after blanks
 constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope: as many are searched depth first only
 constexpr std::size_t MOST_DEEP = 64;           // stacks that are searched depth first only: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
+constexpr u32 OUTSIDE = NONE;
 constexpr u32 MOST_CALLERS = 16;  // that are asked before the search
 
 // Larger for bytes that end a JSON value sooner: a comma continues, a quote ends a string, and brackets end the value around it.
@@ -187,10 +188,50 @@ bool NewValues::has_new_value(const StackEdge& edge) {
     if (texts > dfa_.seen_spellings(dfa_.guard_back(guard))) return true;
   }
   const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : spellings_.seen_texts(edge.below, edge.state);
-  const bool result =
-      seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
+  const auto search = [&] {
+    StateId guard = DEAD;
+    const u32 id = chain(edge, guard);
+    if (id != NONE && is_completed_anew(id, guard)) return true;
+    std::string completion;
+    const bool found =
+        finds_new_value(edge, values, false, skipped, completion) || (skipped && finds_new_value(edge, values, true, skipped, completion));
+    if (id != NONE && !completion.empty()) {
+      completion_bytes_ += completion.size() - completions_[id].size();
+      completions_[id] = std::move(completion);
+    }
+    return found;
+  };
+  const bool result = seen ? texts > *seen : search();
   has_new_value_.insert(key, result);
   return result;
+}
+
+// The number of the states above the nearest guard, if each has only one below it; NONE otherwise.
+u32 NewValues::chain(const StackEdge& edge, StateId& guard) {
+  PooledVector<u32> states{edge.state};
+  for (StackId node = edge.below; states.size() <= MOST_CALLERS && stacks_.edge_count(node) == 1;) {
+    const StackEdge below = stacks_.edges(node)[0];
+    if (below.state == BOTTOM || (dfa_[below.state].flags & STATE_REGION)) return NONE;
+    if (dfa_[below.state].flags & STATE_GUARD) {
+      guard = below.state;
+      if (dfa_.guard_text(guard) == IN_TOKEN) return NONE;
+      const u32 id = chains_.intern(states.data(), states.size());
+      if (id == completions_.size()) completions_.emplace_back();
+      return id;
+    }
+    states.push_back(below.state);
+    node = below.below;
+  }
+  return NONE;
+}
+
+// Whether what completed another text above the same states completes this one to a value that the guard has not seen.
+bool NewValues::is_completed_anew(u32 chain, StateId guard) {
+  const std::string& completion = completions_[chain];
+  if (completion.empty()) return false;
+  const std::string text = dfa_.pending_text(guard) + completion;
+  dfa_.work().spend(20 + text.size() / 4);
+  return !dfa_.was_seen(dfa_.guard_back(guard), text);
 }
 
 // Whether something can follow blanks that cannot follow at once. In JSON nothing can: a state before blanks reads all that follows them.
@@ -251,15 +292,19 @@ bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
 // in the part that is already read, so the first completion is new. If it finds none soon, every second stack is the oldest one, so that an
 // endless recursion hides no end. Blanks between the parts of a value are left out at first: they make no other value, though a grammar may
 // ask for some. Most texts of one value are one text (PendingTexts), so stacks that can only lead to the same values are one. The work of a
-// step bounds the rest of the search. INVARIANT: nothing is interned as a configuration.
-bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
+// step bounds the rest of the search. `completion`: the bytes that completed the value of the nearest guard, if no other guard has seen one.
+// INVARIANT: nothing is interned as a configuration.
+bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped, std::string& completion) {
   statistics_.searches++;
   struct Place {
     StackEdge at;
     u32 text;   // of the nearest guard, before the byte
     u32 byte;   // that the guards have not read yet, NONE for none
+    u32 way;    // index into `read` of the last byte that was read, NONE for none
+    u32 open;    // how many values that must differ are open inside of the one that is searched for; OUTSIDE: behind it
     bool key;   // the key of a member that may stand anywhere in its object is being read
   };
+  std::vector<std::pair<u32, u8>> read;  // bytes, each with the index of the one before it
   // PERF: what the oldest stacks lead to is a list of its own. On top of the newest it would begin the depth-first search anew each time:
   // ten different digits of which one has to be 1, in an array among unique objects, took more than the work of a step.
   PooledVector<Place> pending, later;
@@ -312,12 +357,12 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     }
     return every && is_new_key(dfa_.texts().text(text) + ':');
   };
-  pending.push_back({edge, nearest_text(edge.below), NONE, false});
+  pending.push_back({edge, nearest_text(edge.below), NONE, NONE, 0, false});
   while (oldest < pending.size() || oldest_later < later.size()) {
     const bool none = oldest == pending.size();
     const bool deep = !none && (count < MOST_DEEP || count % 2 == 0);
     const bool is_later = !deep && (none || (count % 4 == 1 && oldest_later < later.size()));
-    auto [at, text, byte, member] = deep ? pending.back() : is_later ? later[oldest_later++] : pending[oldest++];
+    auto [at, text, byte, way, open, member] = deep ? pending.back() : is_later ? later[oldest_later++] : pending[oldest++];
     if (deep) pending.pop_back();
     PooledVector<Place>& found = deep ? pending : later;
     if (byte != NONE) {
@@ -332,6 +377,10 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     dfa_.work().spend(20);
+    if (byte != NONE) {
+      read.emplace_back(way, static_cast<u8>(byte));
+      way = static_cast<u32>(read.size() - 1);
+    }
     if (++count > 1 && !is_zero(text) && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
@@ -348,14 +397,15 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
           if (end_order(static_cast<u8>(b)) != order) continue;
           if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = skipped || needs_blanks(at.state);
           else if (inside || text == IN_TOKEN || !repeats_value(at.state, text, static_cast<u8>(b)))
-            found.push_back({{target, at.below}, text, b, member || (begins && b == '"')});
+            found.push_back({{target, at.below}, text, b, way, open, member || (begins && b == '"')});
         }
       }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;
       const StackEdge called{dfa_.start(call.rule), stacks_.return_node(call, at.below)};
-      found.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, member && !call.distinct});
+      found.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, way, open == OUTSIDE ? open : open + call.distinct,
+                       member && !call.distinct});
     }
     if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
     for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
@@ -365,9 +415,19 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       const bool guard = dfa_[popped.state].flags & STATE_GUARD;
       if (guard) next.state = dfa_.pop_guard(popped.state);
       if (next.state == DEAD) continue;
-      if (!(stacks_.guarded(popped.below) & GUARD_BELOW)) return true;
+      const bool ends = guard && open == 0;
+      if (!(stacks_.guarded(popped.below) & GUARD_BELOW) || (ends && guard_values(popped.below, 1) == 0)) {
+        if (ends)
+          for (u32 r = way; r != NONE; r = read[r].first) completion.push_back(static_cast<char>(read[r].second));
+        std::reverse(completion.begin(), completion.end());
+        return true;
+      }
       // The value around this one may have been seen as well.
-      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, member});
+      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, way,
+                       ends              ? OUTSIDE
+                       : open == OUTSIDE ? open
+                                         : open - guard,
+                       member});
     }
   }
   return false;

@@ -24,8 +24,14 @@ class NewValues {
   bool scope_can_finish(StateId state);       // its rule can end without a value that its scope has seen
   // The number of values that the guards on these stacks have seen, and with `scopes` also the scopes; at most `limit`.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
-  void clear() { has_new_value_.clear(), scope_can_finish_.clear(), needs_blanks_.clear(); }
-  std::size_t bytes() const { return has_new_value_.bytes() + scope_can_finish_.bytes() + needs_blanks_.bytes(); }
+  void clear() {
+    has_new_value_.clear(), scope_can_finish_.clear(), needs_blanks_.clear(), chains_.clear();
+    completions_.clear(), completion_bytes_ = 0;
+  }
+  std::size_t bytes() const {
+    return has_new_value_.bytes() + scope_can_finish_.bytes() + needs_blanks_.bytes() + chains_.bytes() +
+           completions_.capacity() * sizeof(std::string) + completion_bytes_;
+  }
 
  private:
   RuleDfa& dfa_;
@@ -36,11 +42,18 @@ class NewValues {
   FlatMap has_new_value_;      // by edge
   FlatMap scope_can_finish_;   // by state
   FlatMap needs_blanks_;       // by state
+  // Bytes that completed a value above some states, up to a guard: what completes the value is seldom another for the next text above
+  // the same states, so it is tried before a search.
+  Interner chains_;                       // of states
+  std::vector<std::string> completions_;  // by chain
+  std::size_t completion_bytes_ = 0;
   u32 nearest_text(StackId node);  // that the nearest guard waits for
   bool is_zero(u32 text) const;
   bool needs_blanks(StateId state);
+  u32 chain(const StackEdge& edge, StateId& guard);
+  bool is_completed_anew(u32 chain, StateId guard);
   bool repeats_value(StateId state, u32 text, u8 byte);
-  bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
+  bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped, std::string& completion);
 };
 
 }  // namespace stackmask
