@@ -10,7 +10,7 @@ constexpr std::size_t MOST_STATES = 4096;       // after blanks
 constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope: as many are searched depth first only
 constexpr std::size_t MOST_DEEP = 64;           // stacks that are searched depth first only: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
-constexpr u32 OUTSIDE = NONE;
+constexpr u32 OUTSIDE = NONE;  // one below 0
 constexpr u32 MOST_CALLERS = 16;  // that are asked before the search
 
 // Larger for bytes that end a JSON value sooner: a comma continues, a quote ends a string, and brackets end the value around it.
@@ -423,11 +423,8 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
         return true;
       }
       // The value around this one may have been seen as well.
-      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, way,
-                       ends              ? OUTSIDE
-                       : open == OUTSIDE ? open
-                                         : open - guard,
-                       member});
+      const u32 left = guard && open != OUTSIDE ? open - 1 : open;
+      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, way, left, member});
     }
   }
   return false;

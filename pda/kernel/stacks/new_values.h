@@ -6,7 +6,7 @@
 // than values; then counts of texts; then a search, depth first. It looks one value ahead. Where several values take from each other,
 // schemas count them.
 //
-// Tested by tests/pda/test_engine_distinct.py.
+// Tested by tests/pda/test_engine_distinct.py and test_engine_new_values.py.
 #pragma once
 
 #include "stacks/seen_spellings.h"
