@@ -16,7 +16,7 @@ These are the decisions on properties that no context-free grammar can express, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...pda.automata.dfa import Dfa
 from ...pda.automata.minimize import live_states, restricted, sources
@@ -167,8 +167,19 @@ def _bounds(c: Characters) -> NodeId:
     return c.sequence("{", b.alt(number, c.sequence(number, ","), *pairs), "}")
 
 
-def nested(flat: Dfa) -> tuple[Dfa, Dfa]:
-    """The regular expressions whose groups are nested at most DEPTH deep, and all texts that begin like one with deeper groups.
+class Nested(NamedTuple):
+    """What automata can say of regular expressions."""
+
+    within: Dfa
+    """Those whose groups are nested at most DEPTH deep."""
+    beyond: Dfa
+    """All texts that begin like one with deeper groups."""
+    either: Dfa
+    """Both. PERF: it has the same states; their union as a product took 0.4 s."""
+
+
+def nested(flat: Dfa) -> Nested:
+    """The regular expressions by how deep their groups are nested.
 
     `flat` accepts those without groups. Between terms, a group is read as a letter is, and a lookaround as the assertion `^`, which leads
     to the start; so a state inside of groups is a state of `flat` and, for each group around it, whether it is a lookaround.
@@ -219,8 +230,8 @@ def nested(flat: Dfa) -> tuple[Dfa, Dfa]:
     within = [not around and not opening and flat.accepting[state] for around, state, opening in todo]
     beyond = [opening == "deeper" for _, _, opening in todo]
     before = sources(rows)
-    first, second = (Dfa(*restricted(rows, accepting, live_states(accepting, before))) for accepting in (within, beyond))
-    return first, second
+    either = [inside or deeper for inside, deeper in zip(within, beyond, strict=True)]
+    return Nested(*(Dfa(*restricted(rows, accepting, live_states(accepting, before))) for accepting in (within, beyond, either)))
 
 
 def _target(row: Sequence[tuple[int, int, int]], point: int) -> int:

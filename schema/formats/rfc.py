@@ -34,7 +34,7 @@ from ...pda.grammar import UTF8, GrammarBuilder, NodeId
 from ...pda.limits import Limits
 from .hostname import LONGEST_NAME, hostname_dfa, hostname_node
 from .idn import idn_hostname_node
-from .regex_syntax import FLAT, ascii_text, nested, regex_syntax_node
+from .regex_syntax import FLAT, Nested, ascii_text, nested, regex_syntax_node
 from .tables import TABLES
 
 if TYPE_CHECKING:
@@ -193,10 +193,10 @@ def format_dfa(name: str) -> Dfa | None:
 
 
 @cache
-def approximations(name: str) -> tuple[Dfa, Dfa] | None:
+def approximations(name: str) -> Nested | None:
     """For a format that has a grammar alone: an automaton of most of its texts, and one of all other texts that may have it; or None.
 
-    What is nested deeper than DEPTH in `regex_syntax.py` is in the second. No text that is in neither has the format.
+    No text that is in neither has the format.
     """
     return nested(_table(FLAT)) if name == "regex" else None
 

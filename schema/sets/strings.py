@@ -87,7 +87,7 @@ class Strings:
         elif what == "format":
             assert isinstance(argument, str)
             nearly = approximations(argument)
-            automaton = format_dfa(argument) if nearly is None else nearly[0]
+            automaton = format_dfa(argument) if nearly is None else nearly.within
             if automaton is None:
                 schema, keyword, _ = self.sources["format", argument]
                 raise Inexact(
@@ -109,15 +109,14 @@ class Strings:
 
     def possible(self, what: str, argument: object) -> Dfa:
         """The automaton of the strings that may pass a test: that of the test where it is exact."""
-        automaton = self.test((what, argument, True))
         nearly = approximations(argument) if what == "format" and isinstance(argument, str) else None
-        return automaton if nearly is None else automata.union(*nearly, budget=self.budget)
+        return self.test((what, argument, True)) if nearly is None else nearly.either
 
     @staticmethod
     def unknown(texts: Texts) -> Dfa:
         """Strings that the automaton of a union may wrongly leave out: those that no automaton tells from others, as nested as they are."""
         found = {
-            nearly[1]
+            nearly.beyond
             for text in texts
             for what, argument, _ in text.tests
             if what == "format" and (nearly := approximations(str(argument))) is not None
