@@ -452,9 +452,13 @@ def _number(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> 
 
 
 def _string(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
-    """The empty text, or whatever has a format."""
+    """A text of a length that is allowed, or whatever has a format."""
     present = [keyword for keyword in _TEXT if keyword in schema]
-    return present in ([], ["maxLength"], ["format"])
+    if present == ["format"]:
+        return True
+    low, high = schema.get("minLength", 0), schema.get("maxLength")
+    fits = high is None or (isinstance(low, int | float) and isinstance(high, int | float) and low <= high)
+    return fits and {"pattern", "format"}.isdisjoint(present)
 
 
 def _array(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
@@ -499,9 +503,9 @@ def _endless_arrays(registry: Registry, schema: Schema, scope: Scope, steps: int
     items = schema.get("items", True)
     if items.__class__ is list or schema.get("maxItems") == 0:
         return False
-    if schema.keys().isdisjoint(("maxItems", "uniqueItems")) and (items is True or surely_inhabited(registry, items, scope, steps - 1)):
-        return True
-    return surely_endless(registry, items, scope, steps - 1)
+    if items is not True and not surely_inhabited(registry, items, scope, steps - 1):
+        return False  # there may be nothing but the empty array
+    return schema.keys().isdisjoint(("maxItems", "uniqueItems")) or surely_endless(registry, items, scope, steps - 1)
 
 
 def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
@@ -514,7 +518,9 @@ def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: in
         return True
     properties = schema.get("properties")
     values = list(properties.values())[:_MOST_TRIED] if properties.__class__ is dict else []
-    return any(surely_endless(registry, value, scope, steps - 1) for value in values)
+    return any(
+        surely_inhabited(registry, value, scope, steps - 1) and surely_endless(registry, value, scope, steps - 1) for value in values
+    )
 
 
 _KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {

@@ -148,6 +148,8 @@ class Finite:
         if pruned is None:
             return []
         known = objects.Known(pruned, oracle)
+        if pruned.low > len(known.required) and not self._has_room(pruned, known):
+            return []
         members: list[tuple[str, Values]] = []
         for name in self._names(pruned, known) if pruned.high else []:
             values = None if name is None else self.values(known.value(name))
@@ -172,6 +174,16 @@ class Finite:
             for one in begun
             if len(one) >= pruned.low and all(any(self._holds(atom, one, known) for atom in clause) for clause in demands)
         ]
+
+    def _has_room(self, part: Object, known: objects.Known) -> bool:
+        """Whether as many keys as an object needs have a value."""
+        oracle = self.algebra.oracle
+        names = objects.names_of(part)
+        room = sum(not oracle.is_empty(known.value(name)) for name in names)
+        if room < part.low:
+            space = objects.key_space(part, names, oracle)
+            room += space.room([one for one in space.classes if not oracle.is_empty(known.undeclared(one))], part.low)
+        return room >= part.low
 
     def _names(self, part: Object, known: objects.Known) -> Iterator[str | None]:
         """The keys that an object may have, None for one of very many."""

@@ -121,19 +121,23 @@ def test_the_last_value(kernel: Engine, reference: Engine, order: str, name: str
         assert expected.accept_token(byte)
 
 
-def test_the_last_list_of_lists_beside_words(kernel: Engine, reference: Engine) -> None:
-    """What completes a value is a completion of that value alone, not of those around it or inside of it."""
+@pytest.mark.parametrize(
+    ("deep", "text"), [(True, '[[[[1,2],[2,1]]],[[[2,1],[1,2]]],[["x"]]]'), (False, '[[1,2],[2,1],["x"]]')], ids=["deep", "flat"]
+)
+def test_the_last_list_of_lists_beside_words(kernel: Engine, reference: Engine, text: str, *, deep: bool) -> None:
+    """What completes a value is a completion of that value alone, not of those around it or inside of it, which may have been seen."""
     b = GrammarBuilder()
 
     def pair(value: NodeId) -> NodeId:
         return b.scope(b.seq(b.literal(b"["), b.distinct(value), b.literal(b","), b.distinct(value), b.literal(b"]")))
 
     word = b.seq(b.literal(b'["'), b.repeat(b.bytes((0x61, 0x7A))), b.literal(b'"]'))
-    pairs = b.alt(pair(pair(b.alt(b.literal(b"1"), b.literal(b"2")))), word)
-    value = b.distinct(b.scope(b.seq(b.literal(b"["), b.distinct(pairs), b.literal(b"]"))))
+    digit = b.alt(b.literal(b"1"), b.literal(b"2"))
+    pairs = b.alt(pair(pair(digit) if deep else digit), word)
+    value = b.distinct(b.scope(b.seq(b.literal(b"["), b.distinct(pairs), b.literal(b"]"))) if deep else pairs)
     grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
     at, expected = matcher(kernel, grammar), matcher(reference, grammar)
-    for byte in b'[[[[1,2],[2,1]]],[[[2,1],[1,2]]],[["x"]]]':
+    for byte in text.encode():
         assert at.allowed_tokens() == expected.allowed_tokens()
         assert at.accept_token(byte)
         assert expected.accept_token(byte)

@@ -40,6 +40,7 @@ BOOLEAN, NULL = {"type": "boolean"}, {"type": "null"}
 EMPTY = {"type": "array", "maxItems": 0}
 LETTERS, LETTER = {"enum": ["a", "b"]}, {"const": "a"}
 FLAG = {"type": "object", "properties": {"a": BOOLEAN}, "additionalProperties": False}
+CLOSED = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
 ITEMS: tuple[Any, ...] = (
     BOOLEAN,
     LETTERS,
@@ -238,6 +239,10 @@ def test_every_text(kernel: Engine, reference: Engine, family: Any) -> None:
         {"items": {"type": "integer", "minimum": 1, "maximum": 1000}, "minItems": 1001},
         {"items": {"type": "integer"}, "contains": {"enum": [0, 1]}, "minContains": 3},
         {"prefixItems": [{"type": "integer"}, LETTER, {"type": "string", "maxLength": 0}, {"enum": ["", "a"]}], "minItems": 4},
+        {"items": {"type": "array", "items": {**CLOSED, "properties": {"a": {}, "b": {}}, "minProperties": 3}}, "minItems": 2},
+        {"items": {"type": "array", "items": {"allOf": [{**CLOSED, "minProperties": 2}, CLOSED]}}, "minItems": 2},
+        {"items": {"type": "array", "items": {"type": "string", "minLength": 3, "maxLength": 2}}, "minItems": 2},
+        {"items": {**CLOSED, "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}}}, "minItems": 2},
     ],
 )
 def test_too_few_values(kernel: Engine, schema: Schema) -> None:
@@ -309,6 +314,12 @@ SHORT = {"type": "array", "items": BOOLEAN, "maxItems": 2}
         ({**PAIRS, "propertyNames": {"minLength": 1}, "additionalProperties": False}, 1),
         ({"type": "object", "properties": {"a": False}, "required": ["a"]}, 0),
         ({"type": "object", "maxProperties": 0}, 1),
+        ({**CLOSED, "minProperties": 2}, 0),
+        ({**CLOSED, "minProperties": 1}, None),
+        ({**CLOSED, "patternProperties": {"^[bc]$": {}}, "minProperties": 4}, 0),
+        ({**CLOSED, "patternProperties": {"^[bc]$": False}, "minProperties": 2}, 0),
+        ({**CLOSED, "patternProperties": {"^[bc]$": {}}, "minProperties": 3}, None),
+        ({"type": "array", "items": {**CLOSED, "minProperties": 2}}, 1),
     ],
 )
 def test_values_one_by_one(schema: Schema, total: int | None) -> None:
@@ -357,6 +368,11 @@ def test_number_of_values(schema: Schema, total: int) -> None:
         ({"type": "object", "maxProperties": 0}, False),
         (FLAG, False),
         ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}, True),
+        ({"type": "object", "properties": {"a": {"type": "string", "minLength": 3}}, "additionalProperties": False}, True),
+        ({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}}, "additionalProperties": False}, False),
+        ({"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 2}, "uniqueItems": True}, True),
+        ({"type": "array", "items": {"type": "string", "minLength": 3, "maxLength": 2}, "uniqueItems": True}, False),
+        ({"type": "array", "items": {"enum": []}}, False),
     ],
 )
 def test_no_end_of_values(schema: Any, endless: bool) -> None:

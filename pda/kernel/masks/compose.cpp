@@ -175,7 +175,7 @@ class MaskComposer {
   bool begins_value_ = false;  // a token enters a value that must differ
   bool unites_ = false, joins_ = false;  // nodes of the stack: returns to states that may end, and calls of one rule
   StackId spelled_below_ = NONE;
-  bool spelled_counted_ = false, counted_alone_ = false, endless_below_ = false;
+  bool spelled_counted_ = false, counted_alone_ = false, all_new_ = false;
   Pooled<Lists> pooled_{dfa_.work()};
   Lists& l_ = *pooled_;
 
@@ -339,12 +339,13 @@ class MaskComposer {
   STACKMASK_NOINLINE void take_scarce(const StateMask& mask, const Visit& at, bool sole) {
     if (spelled_below_ != at.below) {
       spelled_below_ = at.below;
-      spelled_counted_ = !at.passed && spellings_.seen_texts(at.below, DEAD, &l_.spelled);
-      endless_below_ = new_values_.callers_are_endless(at.below);
+      spelled_counted_ = !at.passed && new_values_.others_pass(at.below) && spellings_.seen_texts(at.below, DEAD, &l_.spelled);
+      // Guards that have seen nothing, or that have not seen as much as can follow below, refuse nothing.
+      all_new_ = new_values_.callers_have_more(at.below, all_values_) || (!at.passed && new_values_.guard_values(at.below, 1) == 0);
     }
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
-      if (endless_below_ && scarce.state != DEAD) continue;
+      if (all_new_ && scarce.state != DEAD) continue;
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
         if (count_at(scarce.node, l_.spelled) < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
@@ -491,7 +492,7 @@ class MaskComposer {
   // after the last member of an object. The state masks record this for the states inside a rule.
   void go_on_in_caller(ListId nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
-    if (watched && few_texts(state) && !new_values_.callers_are_endless(below)) add_nodes(nodes, l_.unverified);
+    if (watched && few_texts(state) && !new_values_.callers_have_more(below, all_values_)) add_nodes(nodes, l_.unverified);
     go_on(nodes, state, below, passed);
   }
 

@@ -68,6 +68,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       const StateId start = dfa_.start(call.rule);
       if (start == DEAD) continue;
       add(i, call.distinct ? DISTINCT_CALL : CALL, start);
+      if (call.distinct && nfa_.any_distinct && dfa_.in_scope(here)) bound[i] = std::max(bound[i], spare_texts(here));
       if (call.distinct || call.back == DEAD) continue;
       const Beginning begun = beginning(start);
       add(i, CALL, call.back, begun == COMMA, begun == OTHER);
@@ -367,13 +368,13 @@ bool TextCounts::permutes(StateId state) const {
 
 // A number has a few spellings, apart from zeros, which are not counted. Escapes and other orders give a value any number of spellings.
 bool TextCounts::surely_more(u32 texts, u32 values, StateId state) const {
-  constexpr u64 SPELLINGS = 64;
   return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !permutes(state));
 }
 
-bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
+u32 TextCounts::scope_texts(RuleId rule) {
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
+    scope_text_counts_[rule] = 0;  // a value may hold scopes of the same rule
     u32 texts = UNBOUNDED;
     for (const RuleId callee : nfa_.distinct_rules(rule)) {
       const StateId start = dfa_.start(callee);
@@ -382,7 +383,21 @@ bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
     }
     scope_text_counts_[rule] = texts;
   }
-  return scope_text_counts_[rule] != UNBOUNDED && !surely_more(scope_text_counts_[rule], dfa_.seen_count(state) + longest_token_);
+  return scope_text_counts_[rule];
+}
+
+bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
+  const u32 texts = scope_texts(rule);
+  return texts != UNBOUNDED && !surely_more(texts, dfa_.seen_count(state) + longest_token_);
+}
+
+// How many texts of values that its scope has not seen can surely follow a state, should a token spell as many of them as it has bytes.
+u32 TextCounts::spare_texts(StateId state) {
+  const u32 texts = scope_texts(dfa_.rule(state));
+  if (texts == UNBOUNDED) return UNBOUNDED;
+  if (nfa_.any_escapes || permutes(state)) return 0;
+  const u64 used = SPELLINGS * (dfa_.seen_count(state) + longest_token_ + 1ull);
+  return texts > used ? static_cast<u32>(texts - used) : 0;
 }
 
 }  // namespace stackmask

@@ -50,6 +50,7 @@ class TextCounts {
   u32 longest_token_;
   u32 searched_states_;  // a threshold
   std::vector<u32> min_counts_, counts_;  // by state, NONE until computed
+  static constexpr u64 SPELLINGS = 64;  // of a value, at most, where escapes and orders make none
   enum Known : u8 { UNSEEN, LARGE, KNOWN };
   std::vector<u8> unbounded_;  // by NFA state: 1 if a string repeats ahead; 2 if none does, in large rules
   std::vector<u32> places_;  // by NFA state: its place in the last list that it was in
@@ -62,6 +63,8 @@ class TextCounts {
   bool repeats_letters(NfaStateId state) const;
   bool permutes(StateId state) const;
   bool scope_may_run_out(RuleId rule, StateId state);
+  u32 scope_texts(RuleId rule);  // a lower bound on the values that may stand in its scope
+  u32 spare_texts(StateId state);
   bool calls_endless(NfaStateId state) const;  // the expressions say that a called rule has infinitely many values
   template <class F>
   void each_next(NfaStateId state, F take) const;

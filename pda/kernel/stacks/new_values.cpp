@@ -152,20 +152,32 @@ bool NewValues::is_zero(u32 text) const {
   return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
 }
 
-bool NewValues::callers_are_endless(StackId node) {
+bool NewValues::has_more(StateId state, u32 values) {
+  return counts_.has_unbounded_strings(state) || counts_.surely_more(counts_.min_text_count(state), values, state);
+}
+
+bool NewValues::callers_have_more(StackId node, u32 values) {
   for (u32 level = 0; level < MOST_CALLERS && (stacks_.guarded(node) & GUARD_BELOW); level++) {
     StackId below = NO_STACK;
     dfa_.work().spend(2 + 2ull * stacks_.edge_count(node));
     for (u32 k = 0; k < stacks_.edge_count(node); k++) {
       const StackEdge edge = stacks_.edges(node)[k];
       if (edge.state == BOTTOM || (dfa_[edge.state].flags & (STATE_GUARD | STATE_REGION))) continue;
-      if (counts_.has_unbounded_strings(edge.state) || counts_.min_text_count(edge.state) == UNBOUNDED) return true;
+      if (has_more(edge.state, values)) return true;
       if (below == NO_STACK) below = edge.below;
     }
     if (below == NO_STACK) return false;
     node = below;
   }
   return false;
+}
+
+bool NewValues::others_pass(StackId node) {
+  if (stacks_.edge_count(node) != 1) return false;
+  const StackEdge edge = stacks_.edges(node)[0];
+  if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
+  const u32 values = guard_values(edge.below, MOST_VALUES);
+  return values == 0 || has_more(dfa_.guard_back(edge.state), values) || callers_have_more(edge.below, values);
 }
 
 // Whether the value that the nearest guard waits for has a completion that the guard has not seen.
@@ -177,19 +189,20 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   if (!zero && counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = has_new_value_.find(key)) return *found != 0;
-  if (callers_are_endless(edge.below)) {
+  if (callers_have_more(edge.below, values)) {
     has_new_value_.insert(key, 1);
     return true;
   }
   bool skipped = false;
   const u32 texts = zero ? UNKNOWN_COUNT : counts_.text_count(edge.state);
-  if (texts != UNKNOWN_COUNT && spellings_.spells_values(edge.below)) {
+  const bool alone = texts != UNKNOWN_COUNT && others_pass(edge.below);
+  if (alone && spellings_.spells_values(edge.below)) {
     const StateId guard = stacks_.edges(edge.below)[0].state;
     if (texts > dfa_.seen_spellings(dfa_.guard_back(guard))) return true;
   }
-  const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : spellings_.seen_texts(edge.below, edge.state);
+  const std::optional<u32> seen = alone ? spellings_.seen_texts(edge.below, edge.state) : std::nullopt;
   const auto search = [&] {
-    StateId guard = DEAD;
+    StackId guard = NO_STACK;
     const u32 id = chain(edge, guard);
     if (id != NONE && is_completed_anew(id, guard)) return true;
     std::string completion;
@@ -206,15 +219,15 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   return result;
 }
 
-// The number of the states above the nearest guard, if each has only one below it; NONE otherwise.
-u32 NewValues::chain(const StackEdge& edge, StateId& guard) {
+// The number of the states above the nearest guard, if each has only one below it, and the node of the guard; NONE otherwise.
+u32 NewValues::chain(const StackEdge& edge, StackId& guard) {
   PooledVector<u32> states{edge.state};
   for (StackId node = edge.below; states.size() <= MOST_CALLERS && stacks_.edge_count(node) == 1;) {
     const StackEdge below = stacks_.edges(node)[0];
     if (below.state == BOTTOM || (dfa_[below.state].flags & STATE_REGION)) return NONE;
     if (dfa_[below.state].flags & STATE_GUARD) {
-      guard = below.state;
-      if (dfa_.guard_text(guard) == IN_TOKEN) return NONE;
+      guard = node;
+      if (dfa_.guard_text(below.state) == IN_TOKEN) return NONE;
       const u32 id = chains_.intern(states.data(), states.size());
       if (id == completions_.size()) completions_.emplace_back();
       return id;
@@ -225,13 +238,14 @@ u32 NewValues::chain(const StackEdge& edge, StateId& guard) {
   return NONE;
 }
 
-// Whether what completed another text above the same states completes this one to a value that the guard has not seen.
-bool NewValues::is_completed_anew(u32 chain, StateId guard) {
+// Whether what completed another text above the same states completes this one to a value that no guard has seen.
+bool NewValues::is_completed_anew(u32 chain, StackId node) {
   const std::string& completion = completions_[chain];
   if (completion.empty()) return false;
+  const StateId guard = stacks_.edges(node)[0].state;
   const std::string text = dfa_.pending_text(guard) + completion;
   dfa_.work().spend(20 + text.size() / 4);
-  return !dfa_.was_seen(dfa_.guard_back(guard), text);
+  return !dfa_.was_seen(dfa_.guard_back(guard), text) && others_pass(node);
 }
 
 // Whether something can follow blanks that cannot follow at once. In JSON nothing can: a state before blanks reads all that follows them.
@@ -292,7 +306,7 @@ bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
 // in the part that is already read, so the first completion is new. If it finds none soon, every second stack is the oldest one, so that an
 // endless recursion hides no end. Blanks between the parts of a value are left out at first: they make no other value, though a grammar may
 // ask for some. Most texts of one value are one text (PendingTexts), so stacks that can only lead to the same values are one. The work of a
-// step bounds the rest of the search. `completion`: the bytes that completed the value of the nearest guard, if no other guard has seen one.
+// step bounds the rest of the search. `completion`: the bytes that completed the value of the nearest guard.
 // INVARIANT: nothing is interned as a configuration.
 bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped, std::string& completion) {
   statistics_.searches++;
@@ -301,6 +315,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     u32 text;   // of the nearest guard, before the byte
     u32 byte;   // that the guards have not read yet, NONE for none
     u32 way;    // index into `read` of the last byte that was read, NONE for none
+    u32 ended;   // `way` when the value that is searched for ended
     u32 open;    // how many values that must differ are open inside of the one that is searched for; OUTSIDE: behind it
     bool key;   // the key of a member that may stand anywhere in its object is being read
   };
@@ -308,6 +323,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   // PERF: what the oldest stacks lead to is a list of its own. On top of the newest it would begin the depth-first search anew each time:
   // ten different digits of which one has to be 1, in an array among unique objects, took more than the work of a step.
   PooledVector<Place> pending, later;
+  PooledVector<StateId> before_blanks;
   FlatMap visited;
   std::size_t count = 0, oldest = 0, oldest_later = 0;
   // If members may stand in any order, the search reads the rest of an object in one order, by rising numbers: every value has such a text.
@@ -357,12 +373,17 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     }
     return every && is_new_key(dfa_.texts().text(text) + ':');
   };
-  pending.push_back({edge, nearest_text(edge.below), NONE, NONE, 0, false});
+  auto found_one = [&](u32 last) {
+    for (; last != NONE; last = read[last].first) completion.push_back(static_cast<char>(read[last].second));
+    std::reverse(completion.begin(), completion.end());
+    return true;
+  };
+  pending.push_back({edge, nearest_text(edge.below), NONE, NONE, NONE, 0, false});
   while (oldest < pending.size() || oldest_later < later.size()) {
     const bool none = oldest == pending.size();
     const bool deep = !none && (count < MOST_DEEP || count % 2 == 0);
     const bool is_later = !deep && (none || (count % 4 == 1 && oldest_later < later.size()));
-    auto [at, text, byte, way, open, member] = deep ? pending.back() : is_later ? later[oldest_later++] : pending[oldest++];
+    auto [at, text, byte, way, ended, open, member] = deep ? pending.back() : is_later ? later[oldest_later++] : pending[oldest++];
     if (deep) pending.pop_back();
     PooledVector<Place>& found = deep ? pending : later;
     if (byte != NONE) {
@@ -381,7 +402,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       read.emplace_back(way, static_cast<u8>(byte));
       way = static_cast<u32>(read.size() - 1);
     }
-    if (++count > 1 && !is_zero(text) && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return true;
+    if (++count > 1 && !is_zero(text) && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return found_one(ended);
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);
@@ -395,16 +416,16 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
         const Range range = dfa_.range(at.state, r);
         for (u32 b = range.lo; b <= range.hi; b++) {
           if (end_order(static_cast<u8>(b)) != order) continue;
-          if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = skipped || needs_blanks(at.state);
+          if (!inside && !blanks && is_blank(static_cast<u8>(b))) before_blanks.push_back(at.state);
           else if (inside || text == IN_TOKEN || !repeats_value(at.state, text, static_cast<u8>(b)))
-            found.push_back({{target, at.below}, text, b, way, open, member || (begins && b == '"')});
+            found.push_back({{target, at.below}, text, b, way, ended, open, member || (begins && b == '"')});
         }
       }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;
       const StackEdge called{dfa_.start(call.rule), stacks_.return_node(call, at.below)};
-      found.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, way, open == OUTSIDE ? open : open + call.distinct,
+      found.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, way, ended, open == OUTSIDE ? open : open + call.distinct,
                        member && !call.distinct});
     }
     if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
@@ -416,17 +437,15 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       if (guard) next.state = dfa_.pop_guard(popped.state);
       if (next.state == DEAD) continue;
       const bool ends = guard && open == 0;
-      if (!(stacks_.guarded(popped.below) & GUARD_BELOW) || (ends && guard_values(popped.below, 1) == 0)) {
-        if (ends)
-          for (u32 r = way; r != NONE; r = read[r].first) completion.push_back(static_cast<char>(read[r].second));
-        std::reverse(completion.begin(), completion.end());
-        return true;
-      }
+      if (ends) ended = way;
+      if (!(stacks_.guarded(popped.below) & GUARD_BELOW) || (ends && guard_values(popped.below, 1) == 0)) return found_one(ended);
       // The value around this one may have been seen as well.
       const u32 left = guard && open != OUTSIDE ? open - 1 : open;
-      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, way, left, member});
+      found.push_back({next, guard ? nearest_text(popped.below) : text, NONE, way, ended, left, member});
     }
   }
+  // PERF: asked only here, because every value seen makes the states behind it new ones.
+  skipped = std::ranges::any_of(before_blanks, [&](StateId state) { return needs_blanks(state); });
   return false;
 }
 

@@ -19,8 +19,10 @@ class NewValues {
       : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
 
   bool has_new_value(const StackEdge& edge);  // a value can still be read that the guards below have not seen
-  // Infinitely many texts can follow in a rule below, up to the nearest guard: whatever ends above, new values are left.
-  bool callers_are_endless(StackId node);
+  // More texts can follow in a rule below, up to the nearest guard, than there are values: whatever ends above, new values are left.
+  bool callers_have_more(StackId node, u32 values);
+  // A guard is on top, alone, and those below it let every value pass: they have seen none, or more texts follow than they have seen.
+  bool others_pass(StackId node);
   bool scope_can_finish(StateId state);       // its rule can end without a value that its scope has seen
   // The number of values that the guards on these stacks have seen, and with `scopes` also the scopes; at most `limit`.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
@@ -50,8 +52,9 @@ class NewValues {
   u32 nearest_text(StackId node);  // that the nearest guard waits for
   bool is_zero(u32 text) const;
   bool needs_blanks(StateId state);
-  u32 chain(const StackEdge& edge, StateId& guard);
-  bool is_completed_anew(u32 chain, StateId guard);
+  bool has_more(StateId state, u32 values);  // more texts can follow in its rule than there are values
+  u32 chain(const StackEdge& edge, StackId& guard);
+  bool is_completed_anew(u32 chain, StackId node);
   bool repeats_value(StateId state, u32 text, u8 byte);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped, std::string& completion);
 };

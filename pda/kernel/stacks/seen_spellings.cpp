@@ -31,7 +31,7 @@ bool SeenSpellings::spells_values(StackId below) const {
   if (stacks_.edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
   const StackEdge edge = stacks_.edges(below)[0];
   if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
-  return !stacks_.guarded(edge.below) && dfa_.guard_text(edge.state) != IN_TOKEN;
+  return dfa_.guard_text(edge.state) != IN_TOKEN;
 }
 
 std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::vector<std::pair<NodeId, u32>>* counts) {

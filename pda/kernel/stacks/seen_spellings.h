@@ -3,7 +3,7 @@
 //   seen "ab", "ac"; the state reads "a[bc]"; the guard's text is  "a     2 texts are left, and 2 spellings of seen values begin so:
 //   the nodes b and c are each on the way to 1 of them, so nothing new is left
 //
-// Only strings whose rest has no escapes are counted, and only for a lone guard: a slash doubles the spellings, and other escapes have no
+// Only strings whose rest has no escapes are counted, and only where no other guard can refuse (NewValues::others_pass): a slash doubles the spellings, and other escapes have no
 // bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count takes time linear in the bytes of the
 // values that were added since the last count from the same place.
 //
@@ -23,9 +23,9 @@ class SeenSpellings {
   SeenSpellings(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Statistics& statistics)
       : trie_(trie), dfa_(dfa), stacks_(stacks), statistics_(statistics) {}
 
-  // Whether only one guard waits, and strings have no needless escapes.
+  // Whether a guard is on top, alone, and strings have no needless escapes.
   bool spells_values(StackId below) const;
-  // If only one guard waits and its value is a string: the number of spellings of seen strings that can follow, and for each node the
+  // If the value of the guard on top is a string: the number of spellings of seen strings that can follow, and for each node the
   // number of those that it is on the way to. If a state is given, only the spellings that it reads. Nothing if they cannot be counted.
   std::optional<u32> seen_texts(StackId below, StateId state, std::vector<std::pair<NodeId, u32>>* counts = nullptr);
   void clear() { counted_.clear(); }
