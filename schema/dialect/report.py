@@ -507,8 +507,8 @@ def _has_free_keys(said: Mapping[str, Any], *, closes: bool) -> bool:
     if (closed and not patterns) or said.get("propertyNames") is False:
         return False
     named = len(set(said.get("required", ())))
-    # Where members are counted, keys are compared.
-    return bool(said.get("minProperties", 0) <= 0 and said.get("maxProperties", named + 2) >= named + 2)
+    # Where more than one key has to be found besides, keys are compared.
+    return bool(said.get("minProperties", 0) <= named + 1 and said.get("maxProperties", named + 2) >= named + 2)
 
 
 def _unknown_dialects(registry: Registry) -> Iterator[str]:

@@ -65,8 +65,10 @@ class ObjectWriter:
         """Whether a key may not occur again: else it replaces its value by another that is as good.
 
         It may not where keys are counted, or where one of some keys must have a certain value. Clauses make a graph, which counts keys.
+        One key beside those that are required is another key, however often it occurs.
         """
-        return part.low > 0 or bool(part.clauses) or any(atom.leaves_key_open for atom in part.atoms)
+        required = {atom.name for atom in part.atoms if not atom.every and atom.name is not None} if part.low > 1 else ()
+        return part.low > len(required) + 1 or bool(part.clauses) or any(atom.leaves_key_open for atom in part.atoms)
 
     def _node(self, pruned: Object) -> NodeId:
         """The objects of a part that is not empty, in the scope that `distinct` asks for."""

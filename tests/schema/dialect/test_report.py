@@ -192,8 +192,12 @@ OBJECTS = [
     {**FREE, "required": ["a", "c"], "maxProperties": 3},
     {**FREE, "required": ["a", "c"], "maxProperties": 4},
     {**FREE, "minProperties": 1},
+    {**FREE, "minProperties": 2},
     {**FREE, "required": ["a"], "minProperties": 1},
     {**FREE, "required": ["a"], "minProperties": 2},
+    {**FREE, "required": ["a"], "minProperties": 3},
+    {**FREE, "required": ["c"], "minProperties": 2},
+    {**FREE, "required": ["c", "b"], "minProperties": 4},
     {**FREE, "required": ["a", "b", "c"], "minProperties": 1},
     {**FREE, "minProperties": 0},
     {"anyOf": [{"type": "null"}, FREE]},
@@ -468,6 +472,7 @@ def test_most_schemas_are_not_searched_for_notes(schema: Any, monkeypatch: pytes
 def test_keys_that_may_come_twice(schema: Any, property_order: str) -> None:
     """The report has an entry where the grammar takes a key twice that the schema does not name, and none where keys differ."""
     texts = ['{"b":1,"b":2}', '{"a":1,"b":1,"b":2}', '{"a":1,"c":1,"b":1,"b":2}', '{"c":1,"b":1,"b":2}', '{"b":1,"d":1,"d":2}']
+    texts += ['{"a":1,"b":1,"c":1,"d":1,"d":2}', '{"c":1,"b":1,"d":1,"d":2}']
     for distinct_keys in (False, True):
         options: dict[str, Any] = {"property_order": property_order, "distinct_keys": distinct_keys}
         grammar, report = json_schema_grammar(schema, **options)
