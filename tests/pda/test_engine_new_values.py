@@ -226,6 +226,43 @@ def test_work_of_values_that_are_surely_new(kernel: Engine, number: int, order: 
     assert searches < most_searches
 
 
+def test_the_last_permutation_of_many_words(kernel: Engine) -> None:
+    """What a list has taken is not left in it: the second list of the same words ends in another order than the first."""
+    words = [f'"{first}{second}"' for first in "abcdefghijklmnopqrst" for second in "ab"]
+    inner = {"type": "array", "uniqueItems": True, "minItems": len(words), "items": {"type": "string", "pattern": "^[a-t][ab]$"}}
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": inner}, whitespace="compact")[0]
+    at = matcher(kernel, grammar)
+    for piece in ("[[", ",".join(words), "],[", ",".join(words[:-2]), ","):
+        assert all(at.accept_token(byte) for byte in piece.encode())
+    assert not at.fork().accept_bytes(words[-2].encode())
+    assert at.accept_bytes(f"{words[-1]},{words[-2]}],[".encode())
+
+
+STRINGS: dict[str, dict[str, Any]] = {
+    "lengths": {"maxLength": 6},
+    "a pattern and lengths": {"pattern": "d$", "minLength": 2, "maxLength": 5},
+    "a pattern": {"pattern": "^(?!x)[a-z_]{1,9}$"},
+    "digits": {"pattern": "^[0-9]{2,4}$"},
+}
+
+
+@pytest.mark.parametrize("name", STRINGS)
+@pytest.mark.parametrize("deep", [1, 2, 5, 30])
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_work_of_bounded_strings_in_different_lists(kernel: Engine, order: str, deep: int, name: str) -> None:
+    """Strings of few lengths in lists in lists, all different, take the work of a step and not that of their number."""
+    schema: dict[str, Any] = {"type": "string", **STRINGS[name]}
+    for level in range(deep):
+        schema = {"type": "array", "uniqueItems": True, "items": schema}
+        if level == 0:
+            schema = {"type": "object", "properties": {"a": schema, "n": {"enum": [1, 2, 3]}}, "additionalProperties": False}
+    schema = {"type": "array", "uniqueItems": True, "items": schema}
+    word, other = ("12", "123") if name == "digits" else ("abd", "add")
+    text = "[" * deep + f'{{"a":["{word}"],"n":1}},{{"a":["{word}","{other}"],"n":1' + "}" + "]" * deep
+    work, _ = largest_work(kernel, schema, text, order, 'ab add abd bd" ed" ad"] 12"] 34" 999" abcde" abcdef" x"] "},{"')
+    assert work < 250_000
+
+
 @pytest.mark.parametrize("order", ["schema", "any"])
 def test_conditions_on_lists_of_different_values(kernel: Engine, order: str) -> None:
     """Ten different digits with a 1 among them, in an object among different ones: found depth first, within the work of a step."""

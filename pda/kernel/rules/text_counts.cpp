@@ -17,6 +17,7 @@ namespace stackmask {
 u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
+  at(min_counts_, state) = 1;  // what is inside of itself counts no more
   std::vector<StateId> seen{state};
   std::unordered_map<u32, std::size_t> places{{state, 0}};
   constexpr u32 CALL = 0, DISTINCT_CALL = NONE;  // instead of bytes
@@ -68,7 +69,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       const StateId start = dfa_.start(call.rule);
       if (start == DEAD) continue;
       add(i, call.distinct ? DISTINCT_CALL : CALL, start);
-      if (call.distinct && nfa_.any_distinct && dfa_.in_scope(here)) bound[i] = std::max(bound[i], spare_texts(here));
+      if (call.distinct && nfa_.any_distinct && dfa_.in_scope(here)) bound[i] = std::max(bound[i], spare_texts(here, start));
       if (call.distinct || call.back == DEAD) continue;
       const Beginning begun = beginning(start);
       add(i, CALL, call.back, begun == COMMA, begun == OTHER);
@@ -374,7 +375,6 @@ bool TextCounts::surely_more(u32 texts, u32 values, StateId state) const {
 u32 TextCounts::scope_texts(RuleId rule) {
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
-    scope_text_counts_[rule] = 0;  // a value may hold scopes of the same rule
     u32 texts = UNBOUNDED;
     for (const RuleId callee : nfa_.distinct_rules(rule)) {
       const StateId start = dfa_.start(callee);
@@ -391,9 +391,16 @@ bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
   return texts != UNBOUNDED && !surely_more(texts, dfa_.seen_count(state) + longest_token_);
 }
 
-// How many texts of values that its scope has not seen can surely follow a state, should a token spell as many of them as it has bytes.
-u32 TextCounts::spare_texts(StateId state) {
-  const u32 texts = scope_texts(dfa_.rule(state));
+// How many texts of a value that its scope has not seen can surely follow a state, should a token spell as many of them as it has bytes.
+u32 TextCounts::spare_texts(StateId state, StateId start) {
+  constexpr u32 DEEPEST = 16;  // values in values
+  const struct Deeper {
+    u32& deep;
+    explicit Deeper(u32& at) : deep(at) { deep++; }
+    ~Deeper() { deep--; }
+  } deeper(deep_);
+  if (deep_ > DEEPEST) return 0;
+  const u32 texts = has_unbounded_strings(start) ? UNBOUNDED : min_text_count(start, SCOPE_LOOK_AHEAD);
   if (texts == UNBOUNDED) return UNBOUNDED;
   if (nfa_.any_escapes || permutes(state)) return 0;
   const u64 used = SPELLINGS * (dfa_.seen_count(state) + longest_token_ + 1ull);

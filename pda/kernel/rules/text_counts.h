@@ -48,6 +48,7 @@ class TextCounts {
   RuleDfa& dfa_;
   Nfa& nfa_;
   u32 longest_token_;
+  u32 deep_ = 0;  // of values in values that are counted
   u32 searched_states_;  // a threshold
   std::vector<u32> min_counts_, counts_;  // by state, NONE until computed
   static constexpr u64 SPELLINGS = 64;  // of a value, at most, where escapes and orders make none
@@ -64,7 +65,7 @@ class TextCounts {
   bool permutes(StateId state) const;
   bool scope_may_run_out(RuleId rule, StateId state);
   u32 scope_texts(RuleId rule);  // a lower bound on the values that may stand in its scope
-  u32 spare_texts(StateId state);
+  u32 spare_texts(StateId state, StateId start);
   bool calls_endless(NfaStateId state) const;  // the expressions say that a called rule has infinitely many values
   template <class F>
   void each_next(NfaStateId state, F take) const;
