@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
-from benchmarks.families.family import LONGEST_TEXT, Case, compact, family, row, word, words
+from benchmarks.families.family import LONGEST_TEXT, Case, closed, compact, family, row, word, words
 
 
 @family("json_schema", *row(10, 3000))
@@ -99,3 +100,35 @@ def unique_short_strings_with_escapes(size: int, random: Random) -> Case:
     """Different strings of up to twenty characters, most of which are as long as they may be, some with escapes."""
     values = [word(random, 20 - number % 3) if number % 4 else word(random, 9) + '\n"' + word(random, 9) for number in range(size)]
     return {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 20}}, compact(values)
+
+
+@family("both_orders", *row(2, 60))
+def unique_objects_of_unique_lists(size: int, random: Random) -> Case:
+    """An array of n different objects, each with two lists of different words of at most eight letters and a small number."""
+    words_of = {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 8}}
+    item = closed({"a": words_of, "b": words_of, "n": {"type": "integer", "minimum": 0, "maximum": 99}}, [])
+    value = [{"a": words(random, 3, 5), "b": words(random, 2, 8), "n": n} for n in range(size)]
+    return {"type": "array", "uniqueItems": True, "items": item}, compact(value)
+
+
+@family("both_orders", *row(2, 60))
+def unique_lists_that_contain(size: int, random: Random) -> Case:
+    """An array of different objects of n lists of digits with a 1 in each, where a flag requires the first list."""
+    digits = {"type": "array", "uniqueItems": True, "items": {"type": "integer", "minimum": 0, "maximum": 9}, "contains": {"const": 1}}
+    names = [f"k{place}" for place in range(size)]
+    properties = dict.fromkeys(names, digits) | {"flag": {"type": "boolean"}}
+    condition = {"if": {"properties": {"flag": {"const": True}}, "required": ["flag"]}, "then": {"required": names[:1]}}
+    value = [{names[0]: [*random.sample(range(2, 10), 3), 1], "flag": True}, {names[-1]: [1, 2]}, {names[0]: [1], "flag": False}]
+    return {"type": "array", "uniqueItems": True, "items": closed(properties, [], **condition)}, compact(value)
+
+
+@family("json_schema", *row(2, 60))
+def unique_words_in_unique_lists(size: int, random: Random) -> Case:
+    """Different words of a pattern and at most ten letters, in lists that differ, n deep."""
+    schema: dict[str, Any] = {"type": "string", "pattern": "^[^/]+/[^/]+$", "maxLength": 10}
+    for _ in range(size):
+        schema = {"type": "array", "uniqueItems": True, "items": schema}
+    value: Any = ["ab/cd", "a/b", "some/other"]
+    for level in range(size - 1):
+        value = [value, value[:1]] if level == 0 else [value]
+    return schema, compact(value)
