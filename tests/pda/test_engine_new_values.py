@@ -33,6 +33,9 @@ ITEMS: dict[str, dict[str, Any]] = {
         "additionalProperties": False,
     },
     "any other key": {"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": [1, 2]}}, "required": ["a"]},
+    "few numbers": {"enum": [1, 2, 12]},
+    "words": {"enum": ["a", "b", "ab"]},
+    "numbers beside strings": {"anyOf": [{"type": "string"}, {"enum": [2, 12]}]},
     "trees": {"$ref": "#/$defs/tree"},
     "a zero with digits behind": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 0}, "maxItems": 1},
 }
@@ -61,6 +64,15 @@ PIECES = [
     '},{"',
     "]]",
     "}]",
+    "1,1",
+    "1,2",
+    "2,1",
+    "2,2",
+    "[2,2",
+    '"a","a',
+    '"a","b',
+    '"b","b',
+    '["a","a"',
 ]
 
 

@@ -175,7 +175,7 @@ class MaskComposer {
   bool begins_value_ = false;  // a token enters a value that must differ
   bool unites_ = false, joins_ = false;  // nodes of the stack: returns to states that may end, and calls of one rule
   StackId spelled_below_ = NONE;
-  bool spelled_counted_ = false, counted_alone_ = false, all_new_ = false;
+  bool spelled_counted_ = false, counted_alone_ = false, much_below_ = false, unseen_below_ = false;
   Pooled<Lists> pooled_{dfa_.work()};
   Lists& l_ = *pooled_;
 
@@ -340,12 +340,14 @@ class MaskComposer {
     if (spelled_below_ != at.below) {
       spelled_below_ = at.below;
       spelled_counted_ = !at.passed && new_values_.others_pass(at.below) && spellings_.seen_texts(at.below, DEAD, &l_.spelled);
-      // Guards that have seen nothing, or that have not seen as much as can follow below, refuse nothing.
-      all_new_ = new_values_.callers_have_more(at.below, all_values_) || (!at.passed && new_values_.guard_values(at.below, 1) == 0);
+      much_below_ = new_values_.callers_have_more(at.below, all_values_);
+      unseen_below_ = new_values_.guard_values(at.below, 1) == 0;
     }
+    // Guards that have seen nothing, or not as much as can follow below, refuse nothing.
+    const bool all_new = much_below_ || (unseen_below_ && !at.passed);
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
-      if (all_new_ && scarce.state != DEAD) continue;
+      if (all_new && scarce.state != DEAD) continue;
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
         if (count_at(scarce.node, l_.spelled) < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
