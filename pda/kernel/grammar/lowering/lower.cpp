@@ -54,8 +54,24 @@ class Lowering final : public Source {
   std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) override {
     out_.enter(nfa, nullptr);
     out_.place = {NONE, NONE, nfa.rules[rule].origin};
+    const NfaWriter::Sizes written = out_.sizes(nfa.rules[rule].start);
+    try {
+      return outlined_values(out_.body(rule));
+    } catch (...) {
+      out_.restore(written);
+      throw;
+    }
+  }
+
+  bool is_endless(RuleId rule) const override { return facts_.endless[out_.body(rule)]; }
+  bool permutes(RuleId rule) const override { return facts_.permuting[out_.body(rule)]; }
+  std::size_t bytes() const override { return out_.bytes() + words_.bytes() + characters_.bytes(); }
+
+ private:
+  // The rules of the values below an expression that must differ and may run out.
+  std::vector<RuleId> outlined_values(u32 expression) {
     std::vector<RuleId> found;
-    std::vector<u32> work{out_.body(rule)};
+    std::vector<u32> work{expression};
     std::unordered_set<u32> seen;
     while (!work.empty()) {
       const u32 node = work.back();
@@ -72,11 +88,6 @@ class Lowering final : public Source {
     return found;
   }
 
-  bool is_endless(RuleId rule) const override { return facts_.endless[out_.body(rule)]; }
-  bool permutes(RuleId rule) const override { return facts_.permuting[out_.body(rule)]; }
-  std::size_t bytes() const override { return out_.bytes() + words_.bytes() + characters_.bytes(); }
-
- private:
   NfaWriter out_;
   const Expressions& ex_;
   const Facts& facts_;
