@@ -229,7 +229,7 @@ u32 NewValues::chain(const StackEdge& edge, StackId& guard) {
       guard = node;
       if (dfa_.guard_text(below.state) == IN_TOKEN) return NONE;
       const u32 id = chains_.intern(states.data(), states.size());
-      if (id == completions_.size()) completions_.emplace_back();
+      if (completions_.size() <= id) completions_.resize(id + 1ull);
       return id;
     }
     states.push_back(below.state);

@@ -3,9 +3,9 @@
 //   seen "ab", "ac"; the state reads "a[bc]"; the guard's text is  "a     2 texts are left, and 2 spellings of seen values begin so:
 //   the nodes b and c are each on the way to 1 of them, so nothing new is left
 //
-// Only strings whose rest has no escapes are counted, and only where no other guard can refuse (NewValues::others_pass): a slash doubles the spellings, and other escapes have no
-// bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count takes time linear in the bytes of the
-// values that were added since the last count from the same place.
+// Only strings whose rest has no escapes are counted, and only where no other guard can refuse (NewValues::others_pass): a slash doubles
+// the spellings, and other escapes have no bound. Values that do not begin like the guard's text cannot follow, whatever they hold. A count
+// takes time linear in the bytes of the values that were added since the last count from the same place.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
