@@ -128,7 +128,7 @@ def unique_words_in_unique_lists(size: int, random: Random) -> Case:
     schema: dict[str, Any] = {"type": "string", "pattern": "^[^/]+/[^/]+$", "maxLength": 10}
     for _ in range(size):
         schema = {"type": "array", "uniqueItems": True, "items": schema}
-    value: Any = ["ab/cd", "a/b", "some/other"]
-    for level in range(size - 1):
-        value = [value, value[:1]] if level == 0 else [value]
+    value: Any = [["ab/cd", "a/b", "some/other"], ["ab/cd"]]
+    for _ in range(size - 2):
+        value = [value]
     return schema, compact(value)

@@ -401,12 +401,15 @@ def surely_endless(registry: Registry, schema: Any, scope: Scope, steps: int = S
             return len(found) == 1 and surely_endless(registry, *found[0], steps - 1)
         if steps and groups & (BEYOND_LOCAL | LOCAL | TYPE) == ANY_OF and schema["anyOf"].__class__ is list:
             branches = schema["anyOf"][:_MOST_TRIED]
-            return any(
-                surely_inhabited(registry, one, scope, steps - 1) and surely_endless(registry, one, scope, steps - 1) for one in branches
-            )
+            return any(_surely_unlimited(registry, branch, scope, steps - 1) for branch in branches)
         return False
     kinds = types(schema) if groups & TYPE else TYPES
     return any(_ENDLESS[kind](registry, schema, scope, steps) for kind in kinds)
+
+
+def _surely_unlimited(registry: Registry, schema: Any, scope: Scope, steps: int) -> bool:
+    """Whether a subschema surely has values, and no end of them."""
+    return surely_inhabited(registry, schema, scope, steps) and surely_endless(registry, schema, scope, steps)
 
 
 def surely_not_universal(registry: Registry, schema: Any, scope: Scope) -> bool:
@@ -503,7 +506,7 @@ def _endless_arrays(registry: Registry, schema: Schema, scope: Scope, steps: int
     items = schema.get("items", True)
     if items.__class__ is list or schema.get("maxItems") == 0:
         return False
-    if items is not True and not surely_inhabited(registry, items, scope, steps - 1):
+    if not surely_inhabited(registry, items, scope, steps - 1):
         return False  # there may be nothing but the empty array
     return schema.keys().isdisjoint(("maxItems", "uniqueItems")) or surely_endless(registry, items, scope, steps - 1)
 
@@ -518,9 +521,7 @@ def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: in
         return True
     properties = schema.get("properties")
     values = list(properties.values())[:_MOST_TRIED] if properties.__class__ is dict else []
-    return any(
-        surely_inhabited(registry, value, scope, steps - 1) and surely_endless(registry, value, scope, steps - 1) for value in values
-    )
+    return any(_surely_unlimited(registry, value, scope, steps - 1) for value in values)
 
 
 _KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {

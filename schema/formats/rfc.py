@@ -194,7 +194,7 @@ def format_dfa(name: str) -> Dfa | None:
 
 @cache
 def approximations(name: str) -> Nested | None:
-    """For a format that has a grammar alone: an automaton of most of its texts, and one of all other texts that may have it; or None.
+    """For a format that has a grammar alone: automata of most of its texts, of all other texts that may have it, and of both; or None.
 
     No text that is in neither has the format.
     """

@@ -10,7 +10,7 @@ import pytest
 from support.engines import Engine, accepts, matcher, one_rule, prepare
 
 from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import REPEATABLE, GrammarBuilder, NodeId
+from stackmask.pda.grammar import REPEATABLE, Grammar, GrammarBuilder, NodeId
 from stackmask.schema.json_schema import json_schema_grammar
 
 DIGIT = {"type": "integer", "minimum": 0, "maximum": 9}
@@ -119,6 +119,15 @@ LAST: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def follow_in_both(kernel: Engine, reference: Engine, grammar: Grammar, text: str) -> None:
+    """Read a text byte by byte: the same bytes are allowed in both engines."""
+    at, expected = matcher(kernel, grammar), matcher(reference, grammar)
+    for byte in text.encode():
+        assert at.allowed_tokens() == expected.allowed_tokens()
+        assert at.accept_token(byte)
+        assert expected.accept_token(byte)
+
+
 @pytest.mark.parametrize("name", LAST)
 @pytest.mark.parametrize("order", ["schema", "any"])
 def test_the_last_value(kernel: Engine, reference: Engine, order: str, name: str) -> None:
@@ -126,11 +135,7 @@ def test_the_last_value(kernel: Engine, reference: Engine, order: str, name: str
     items, text = LAST[name]
     schema = {"type": "array", "uniqueItems": True, "items": items}
     grammar = json_schema_grammar(schema, property_order=order, whitespace="compact")[0]
-    at, expected = matcher(kernel, grammar), matcher(reference, grammar)
-    for byte in text.encode():
-        assert at.allowed_tokens() == expected.allowed_tokens()
-        assert at.accept_token(byte)
-        assert expected.accept_token(byte)
+    follow_in_both(kernel, reference, grammar, text)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +153,7 @@ def test_the_last_list_of_lists_beside_words(kernel: Engine, reference: Engine, 
     pairs = b.alt(pair(pair(digit) if deep else digit), word)
     value = b.distinct(b.scope(b.seq(b.literal(b"["), b.distinct(pairs), b.literal(b"]"))) if deep else pairs)
     grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
-    at, expected = matcher(kernel, grammar), matcher(reference, grammar)
-    for byte in text.encode():
-        assert at.allowed_tokens() == expected.allowed_tokens()
-        assert at.accept_token(byte)
-        assert expected.accept_token(byte)
+    follow_in_both(kernel, reference, grammar, text)
 
 
 @pytest.mark.parametrize("called", [False, True])

@@ -503,9 +503,7 @@ class MaskComposer {
     return start != DEAD && few_texts(start);
   }
 
-  bool few_texts(StateId state) {
-    return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_, state);
-  }
+  bool few_texts(StateId state) { return !counts_.has_more(state, all_values_); }
 
   StackId return_to(StateId back, bool distinct, StackId below) {
     begins_value_ = begins_value_ || distinct;

@@ -12,7 +12,7 @@ namespace stackmask {
 // A lower bound, by some states ahead. If two bytes or more lead back to a state, it has infinitely many texts. So it has if a way back
 // reads a comma and no colon: this is a list, and a longer list is another value, but a longer object may repeat its keys. Elsewhere every
 // text is one byte and a text after it, or a text of a called rule or behind it. Blanks and zeros do not count, because any number of them
-// may spell the same value (1.0, 1.00, 0.1e01). Values that must differ count only if they are infinitely many: all others may have been
+// may spell the same value (1.0, 1.00, 0.1e01). Of values that must differ count those that are left (spare_texts): others may have been
 // seen.
 u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
@@ -69,7 +69,7 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       const StateId start = dfa_.start(call.rule);
       if (start == DEAD) continue;
       add(i, call.distinct ? DISTINCT_CALL : CALL, start);
-      if (call.distinct && nfa_.any_distinct && dfa_.in_scope(here)) bound[i] = std::max(bound[i], spare_texts(here, start));
+      if (call.distinct && dfa_.in_scope(here)) bound[i] = std::max(bound[i], spare_texts(here, start));
       if (call.distinct || call.back == DEAD) continue;
       const Beginning begun = beginning(start);
       add(i, CALL, call.back, begun == COMMA, begun == OTHER);
@@ -92,7 +92,8 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       path.pop_back();
       continue;
     }
-    const auto [source, to, bytes, comma, colon] = edges[next[from]];
+    const Step& edge = edges[next[from]];
+    const u32 to = edge.to;
     if (known[to] == NEW) {
       known[to] = ENTERED;
       path.push_back(to);
@@ -101,8 +102,9 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
     next[from]++;
     if (bound[from] == UNBOUNDED) continue;
     if (known[to] == ENTERED) {
-      bool commas = comma, keys = colon || bytes == DISTINCT_CALL;
-      for (std::size_t p = path.size(); path[--p] != to && !keys;) {  // the edge to each state of the path is the one before its next
+      bool commas = edge.comma, keys = edge.colon || edge.bytes == DISTINCT_CALL;
+      for (std::size_t p = path.size();
+           path[--p] != to && !keys;) {  // each state of the path was entered by the edge that is next before it
         const Step& taken = edges[next[path[p - 1]]];
         commas = commas || taken.comma, keys = taken.colon || taken.bytes == DISTINCT_CALL;
       }
@@ -110,8 +112,8 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       continue;
     }
     if (bound[to] == UNBOUNDED) bound[from] = UNBOUNDED;
-    else if (bytes == CALL) bound[from] = std::max(bound[from], bound[to]);
-    else if (bytes != DISTINCT_CALL) bound[from] = grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
+    else if (edge.bytes == CALL) bound[from] = std::max(bound[from], bound[to]);
+    else if (edge.bytes != DISTINCT_CALL) bound[from] = grown(bound[from] + static_cast<u64>(edge.bytes) * bound[to]);
   }
   return at(min_counts_, state) = std::max(bound[0], 1u);
 }
@@ -372,22 +374,20 @@ bool TextCounts::surely_more(u32 texts, u32 values, StateId state) const {
   return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !permutes(state));
 }
 
-u32 TextCounts::scope_texts(RuleId rule) {
+// A lower bound on the texts of a value that must differ.
+u32 TextCounts::value_texts(StateId start) { return has_unbounded_strings(start) ? UNBOUNDED : min_text_count(start, SCOPE_LOOK_AHEAD); }
+
+bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
     u32 texts = UNBOUNDED;
     for (const RuleId callee : nfa_.distinct_rules(rule)) {
       const StateId start = dfa_.start(callee);
-      if (start == DEAD) texts = 0;
-      else if (!has_unbounded_strings(start)) texts = std::min(texts, min_text_count(start, SCOPE_LOOK_AHEAD));
+      texts = std::min(texts, start == DEAD ? 0 : value_texts(start));
     }
     scope_text_counts_[rule] = texts;
   }
-  return scope_text_counts_[rule];
-}
-
-bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
-  const u32 texts = scope_texts(rule);
+  const u32 texts = scope_text_counts_[rule];
   return texts != UNBOUNDED && !surely_more(texts, dfa_.seen_count(state) + longest_token_);
 }
 
@@ -400,7 +400,7 @@ u32 TextCounts::spare_texts(StateId state, StateId start) {
     ~Deeper() { deep--; }
   } deeper(deep_);
   if (deep_ > DEEPEST) return 0;
-  const u32 texts = has_unbounded_strings(start) ? UNBOUNDED : min_text_count(start, SCOPE_LOOK_AHEAD);
+  const u32 texts = value_texts(start);
   if (texts == UNBOUNDED) return UNBOUNDED;
   if (nfa_.any_escapes || permutes(state)) return 0;
   const u64 used = SPELLINGS * (dfa_.seen_count(state) + longest_token_ + 1ull);

@@ -33,6 +33,8 @@ class TextCounts {
   bool has_unbounded_strings(StateId state);
   // Whether this number of texts from a state on (DEAD if the state is unknown) surely spells more than this number of values.
   bool surely_more(u32 texts, u32 values, StateId state = DEAD) const;
+  // Whether more texts surely lead from a state to the end of its rule than spell this number of values.
+  bool has_more(StateId state, u32 values) { return has_unbounded_strings(state) || surely_more(min_text_count(state), values, state); }
   // Whether a token may leave a state of a scope without a new value.
   bool scope_may_run_out(StateId state) {
     if (!nfa_.any_distinct || !dfa_.in_scope(state)) return false;  // PERF: asked of every edge of a step
@@ -64,7 +66,7 @@ class TextCounts {
   bool repeats_letters(NfaStateId state) const;
   bool permutes(StateId state) const;
   bool scope_may_run_out(RuleId rule, StateId state);
-  u32 scope_texts(RuleId rule);  // a lower bound on the values that may stand in its scope
+  u32 value_texts(StateId start);
   u32 spare_texts(StateId state, StateId start);
   bool calls_endless(NfaStateId state) const;  // the expressions say that a called rule has infinitely many values
   template <class F>

@@ -152,10 +152,6 @@ bool NewValues::is_zero(u32 text) const {
   return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
 }
 
-bool NewValues::has_more(StateId state, u32 values) {
-  return counts_.has_unbounded_strings(state) || counts_.surely_more(counts_.min_text_count(state), values, state);
-}
-
 bool NewValues::callers_have_more(StackId node, u32 values) {
   for (u32 level = 0; level < MOST_CALLERS && (stacks_.guarded(node) & GUARD_BELOW); level++) {
     StackId below = NO_STACK;
@@ -163,7 +159,7 @@ bool NewValues::callers_have_more(StackId node, u32 values) {
     for (u32 k = 0; k < stacks_.edge_count(node); k++) {
       const StackEdge edge = stacks_.edges(node)[k];
       if (edge.state == BOTTOM || (dfa_[edge.state].flags & (STATE_GUARD | STATE_REGION))) continue;
-      if (has_more(edge.state, values)) return true;
+      if (counts_.has_more(edge.state, values)) return true;
       if (below == NO_STACK) below = edge.below;
     }
     if (below == NO_STACK) return false;
@@ -173,11 +169,10 @@ bool NewValues::callers_have_more(StackId node, u32 values) {
 }
 
 bool NewValues::others_pass(StackId node) {
-  if (stacks_.edge_count(node) != 1) return false;
+  if (spellings_.lone_guard(node) == DEAD) return false;
   const StackEdge edge = stacks_.edges(node)[0];
-  if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
   const u32 values = guard_values(edge.below, MOST_VALUES);
-  return values == 0 || has_more(dfa_.guard_back(edge.state), values) || callers_have_more(edge.below, values);
+  return values == 0 || counts_.has_more(dfa_.guard_back(edge.state), values) || callers_have_more(edge.below, values);
 }
 
 // Whether the value that the nearest guard waits for has a completion that the guard has not seen.

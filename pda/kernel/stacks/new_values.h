@@ -52,7 +52,6 @@ class NewValues {
   u32 nearest_text(StackId node);  // that the nearest guard waits for
   bool is_zero(u32 text) const;
   bool needs_blanks(StateId state);
-  bool has_more(StateId state, u32 values);  // more texts can follow in its rule than there are values
   u32 chain(const StackEdge& edge, StackId& guard);
   bool is_completed_anew(u32 chain, StackId node);
   bool repeats_value(StateId state, u32 text, u8 byte);

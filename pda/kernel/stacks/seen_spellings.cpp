@@ -27,11 +27,14 @@ std::optional<std::string> canonical_beginning(const std::string& text) {
 
 }  // namespace
 
+StateId SeenSpellings::lone_guard(StackId node) const {
+  const StateId state = stacks_.edge_count(node) == 1 ? stacks_.edges(node)[0].state : BOTTOM;
+  return state != BOTTOM && (dfa_[state].flags & STATE_GUARD) ? state : DEAD;
+}
+
 bool SeenSpellings::spells_values(StackId below) const {
-  if (stacks_.edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
-  const StackEdge edge = stacks_.edges(below)[0];
-  if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
-  return dfa_.guard_text(edge.state) != IN_TOKEN;
+  const StateId guard = lone_guard(below);
+  return guard != DEAD && !dfa_.nfa().any_escapes && dfa_.guard_text(guard) != IN_TOKEN;
 }
 
 std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::vector<std::pair<NodeId, u32>>* counts) {

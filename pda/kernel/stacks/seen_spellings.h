@@ -23,6 +23,8 @@ class SeenSpellings {
   SeenSpellings(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Statistics& statistics)
       : trie_(trie), dfa_(dfa), stacks_(stacks), statistics_(statistics) {}
 
+  // The guard on top of a stack, if nothing else is; DEAD otherwise.
+  StateId lone_guard(StackId node) const;
   // Whether a guard is on top, alone, and strings have no needless escapes.
   bool spells_values(StackId below) const;
   // If the value of the guard on top is a string: the number of spellings of seen strings that can follow, and for each node the
