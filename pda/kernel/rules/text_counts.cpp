@@ -383,7 +383,8 @@ bool TextCounts::scope_may_run_out(RuleId rule, StateId state) {
     u32 texts = UNBOUNDED;
     for (const RuleId callee : nfa_.distinct_rules(rule)) {
       const StateId start = dfa_.start(callee);
-      texts = std::min(texts, start == DEAD ? 0 : value_texts(start));
+      if (start == DEAD) texts = 0;
+      else texts = std::min(texts, value_texts(start));
     }
     scope_text_counts_[rule] = texts;
   }
